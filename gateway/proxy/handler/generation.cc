@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::proxy::handler {
@@ -16,10 +17,26 @@ using request::Response;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 // Counts tools and system; no provider's cache makes it worth waiting for a shorter prefix.
 constexpr int64_t kFlightTokensMin = 1024;
+
+// Wakes a request that waits for another one when the server wants answers to end.
+class FlightWatcher final : public request::Watcher {
+ public:
+  explicit FlightWatcher(work::WakeSignal& signal) : signal_(signal) {}
+  bool is_to_end() const { return is_to_end_; }
+
+ private:
+  void OnEnd() override {
+    is_to_end_ = true;
+    signal_.Wake();
+  }
+
+  work::WakeSignal& signal_;
+  bool is_to_end_ = false;
+};
 
 class GenerationHandler final : public Handler {
  public:
@@ -115,7 +132,7 @@ Task<void> RequestRouter::ServeRouted(route::Route& route) {
   if (admitted) recognized = co_await request_.Recognize();
   if (!admitted || !recognized) {
     Error error = admitted ? recognized.error() : admitted.error();
-    co_await request_.Refuse(std::move(error));
+    co_await RefuseRouted(std::move(error));
     co_return;
   }
   const service::Prompts::Known& known = *recognized;
@@ -140,20 +157,35 @@ Task<void> RequestRouter::AskTargets(route::Route& route, const route::Query& qu
   std::vector<const route::Target*> targets = route.Candidates(query, look);
   if (query.is_private && !service.has_local()) targets.clear();
   if (targets.empty()) {
-    Response refusal = request::ErrorResponse(
-        {.code = ErrorCode::kPermissionDenied,
-         .source = "route",
-         .detail = "x-kvgate-private keeps a request on this machine, which has no local engine."});
-    co_await request_.Reply(std::move(refusal));
+    Error error =
+        MakeError(ErrorCode::kPermissionDenied, "route",
+                  "x-kvgate-private keeps a request on this machine, which has no local engine.");
+    co_await RefuseRouted(std::move(error));
     co_return;
   }
-  co_await WaitForFlight(route);
+  const bool goes_on = co_await WaitForFlight(route);
+  if (!goes_on) {
+    Error error = MakeError(ErrorCode::kUnavailable, "proxy", "The server ends; try again.");
+    error.retryable = true;
+    co_await RefuseRouted(std::move(error));
+    co_return;
+  }
   bool is_answered = false;
   for (size_t i = 0; i < targets.size() && !is_answered; ++i) {
-    if (request_.sink().is_cancelled()) co_return;
     is_answered = co_await AskTarget(*targets[i], i + 1 < targets.size());
     if (is_answered) route.Keep(query, *targets[i]);
   }
+}
+
+Task<void> RequestRouter::RefuseRouted(Error error) {
+  provider::UpstreamExchange account(request_);
+  account.Open(nullptr, request_.scan().model);
+  Response refusal = request::ErrorResponse(error);
+  account.end().outcome = upstream::ExchangeOutcome::kRefused;
+  account.end().error = std::move(error.detail);
+  account.end().status = refusal.status;
+  co_await request_.Reply(std::move(refusal));
+  account.Close();
 }
 
 Task<bool> RequestRouter::AskTarget(const route::Target& target, bool has_next) {
@@ -200,20 +232,21 @@ Task<void> RequestRouter::CountTokens() {
   co_await request_.Reply(std::move(response));
 }
 
-Task<void> RequestRouter::WaitForFlight(route::Route& route) {
+Task<bool> RequestRouter::WaitForFlight(route::Route& route) {
   const int wait_ms = route.config().single_flight_ms;
   const Result<service::Prompts::Known> known = co_await request_.Recognize();
-  if (wait_ms == 0 || !known || known->num_prefix_tokens < kFlightTokensMin) co_return;
+  if (wait_ms == 0 || !known || known->num_prefix_tokens < kFlightTokensMin) co_return true;
   request::ResponseSink& sink = request_.sink();
   participant_ = route.flights().Join(known->prefix, sink.signal().MakeWake(), Clock::now());
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
-  request::Watcher watcher;
+  FlightWatcher watcher(sink.signal());
   sink.Watch(&watcher);
   while (!participant_->leads() && !participant_->completed() && Clock::now() < until &&
-         !sink.is_gone()) {
+         !sink.is_gone() && !watcher.is_to_end()) {
     co_await sink.signal().SleepUntil(until);
   }
   sink.Watch(nullptr);
+  co_return !watcher.is_to_end();
 }
 
 const Handler& Generation() {

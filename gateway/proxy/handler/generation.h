@@ -27,8 +27,11 @@ class RequestRouter {
   // Asks the targets of the route in their order.
   Task<void> AskTargets(route::Route& route, const route::Query& query);
   // Waits for the leader, a request with the same prefix that has not been answered yet: the
-  // provider's cache entry can be read as soon as the leader's answer begins.
-  Task<void> WaitForFlight(route::Route& route);
+  // provider's cache entry can be read as soon as the leader's answer begins. Returns false if the
+  // server wants answers to end meanwhile.
+  Task<bool> WaitForFlight(route::Route& route);
+  // A refusal has a record too, of no upstream.
+  Task<void> RefuseRouted(Error error);
   Task<bool> AskTarget(const route::Target& target, bool has_next);
   Task<bool> AskLocal(provider::LocalAnswer::Options options);
   Task<void> CountTokens();

@@ -59,7 +59,7 @@ bool ForwardedBody::IsExtended(std::string_view content_type) const {
 // It is passed on unchanged, or decoded if it contains the key.
 Task<Begun> ForwardedBody::BeginEncodedFailure() {
   std::string body = co_await exchange_.ReadAll(kFailureBytesMax);
-  if (exchange_.request().sink().has_left()) {
+  if (exchange_.request().sink().is_gone()) {
     exchange_.end().outcome = ExchangeOutcome::kClientLeft;
     co_return Begun{.kind = Begun::Kind::kLeft};
   }
@@ -109,10 +109,10 @@ Task<Result<Piece>> ForwardedBody::Next() {
   } else {
     Result<std::string> next = co_await wire.Read();
     if (!next) {
-      const bool has_left = exchange_.request().sink().has_left();
-      end.outcome = has_left ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
+      const bool is_gone = exchange_.request().sink().is_gone();
+      end.outcome = is_gone ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       end.error = next.error().detail;
-      if (!extension_ || has_left) co_return std::move(next).error();
+      if (!extension_ || is_gone) co_return std::move(next).error();
       // The bytes that were held back for the explanation still go out.
       is_broken_ = true;
       piece_ = extension_->Finish("kvgate", "");

@@ -25,7 +25,7 @@ Task<Begun> TranslatedBody::Begin() {
   if (request.explains() && exchange_.account() != nullptr) extension_.emplace(is_stream);
   co_await Advance();
   if (state_ == State::kBroken && (text_.empty() || !is_stream)) {
-    if (exchange_.request().sink().has_left()) co_return Begun{.kind = Begun::Kind::kLeft};
+    if (exchange_.request().sink().is_gone()) co_return Begun{.kind = Begun::Kind::kLeft};
     Begun cut = Whole(request::StatusResponse(502, exchange_.end().error));
     co_return cut;
   }
@@ -97,16 +97,16 @@ void TranslatedBody::Finish() {
 }
 
 void TranslatedBody::Break(std::string why) {
-  const bool has_left = exchange_.request().sink().has_left();
+  const bool is_gone = exchange_.request().sink().is_gone();
   state_ = State::kBroken;
-  exchange_.end().outcome = has_left ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
+  exchange_.end().outcome = is_gone ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
   exchange_.end().error = std::move(why);
-  if (has_left) text_.clear();
+  if (is_gone) text_.clear();
 }
 
 Task<Begun> TranslatedBody::BeginRefusal() {
   const std::string body = co_await exchange_.ReadAll(kErrorBytesMax);
-  if (exchange_.request().sink().has_left()) {
+  if (exchange_.request().sink().is_gone()) {
     exchange_.end().outcome = ExchangeOutcome::kClientLeft;
     co_return Begun{.kind = Begun::Kind::kLeft};
   }

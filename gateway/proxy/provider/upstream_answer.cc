@@ -17,6 +17,8 @@ using upstream::ExchangeOutcome;
 
 namespace {
 
+constexpr const char* kLeft = "The client left or stopped reading.";
+
 int StatusOf(const Error& error) {
   switch (error.code) {
     case ErrorCode::kUnavailable:
@@ -82,6 +84,8 @@ Task<Begun> UpstreamAnswer::Begin() {
                                           .is_renamed = !options_.model.empty()});
   const Result<void> built = co_await outgoing_->Build(exchange_.account());
   if (!built) co_return Refuse(built.error());
+  // A client that left while nobody watched is not told of again.
+  if (request_.sink().is_gone()) co_return Left();
   Begun begun = co_await Ask();
   co_return begun;
 }
@@ -128,7 +132,7 @@ void UpstreamAnswer::End(Fate fate) {
   }
   if (is_unfinished && end.outcome == ExchangeOutcome::kComplete) {
     end.outcome = ExchangeOutcome::kClientLeft;
-    end.error = "The client left or stopped reading.";
+    end.error = kLeft;
   }
   request_.sink().Watch(nullptr);
   exchange_.Close();
@@ -136,6 +140,8 @@ void UpstreamAnswer::End(Fate fate) {
 
 bool UpstreamAnswer::PassesOn(const Result<void>& started) {
   if (!options_.has_next || request_.sink().is_gone()) return false;
+  // The server wants answers to end, so none is begun.
+  if (!started && started.error().code == ErrorCode::kCancelled) return false;
   if (started && !route::IsFallbackStatus(exchange_.status())) return false;
   std::string& error = exchange_.end().error;
   error = started
@@ -159,6 +165,7 @@ Begun UpstreamAnswer::Left() {
   upstream::ExchangeEnd& end = exchange_.end();
   end.outcome = ExchangeOutcome::kClientLeft;
   end.status = request_.sink().has_left() ? 499 : 503;
+  if (end.error.empty()) end.error = kLeft;
   request_.Count(end.status);
   return {.kind = Begun::Kind::kLeft, .head = {}, .response = {}};
 }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gateway/service/prompts.h"
 #include "tests/gateway/proxy/test_proxy.h"
 #include "tests/gateway/upstream/model_provider.h"
+#include "tests/gateway/upstream/telling_log.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::proxy::handler {
@@ -121,6 +123,71 @@ TEST(GenerationTest, TheNextTargetAnswersWhereOneFailsAndNothingIsSentBefore) {
   TestSink as_it_is(proxy.io());
   proxy.Serve({.body = Chat("coder-1", "refuse-me")}, as_it_is);
   EXPECT_EQ(as_it_is.status, 400) << "what is wrong with the request is no failure of the target";
+}
+
+TEST(GenerationTest, ARequestThatEndsWhileItWaitsForAnothersPrefixAsksNobody) {
+  const std::string rules(8'000, 'r');
+  const auto ask = [&](std::string_view prompt) {
+    return TestRequest{
+        .body = fmt::format(R"({{"model":"gpt-1","messages":[{{"role":"system","content":"{}"}},)"
+                            R"({{"role":"user","content":"{}"}}]}})",
+                            rules, prompt)};
+  };
+  for (const bool leaves : {true, false}) {
+    ModelProvider openai("openai");
+    service::Prompts prompts{{}};
+    TestProxy proxy({.targets = {.upstreams = {openai.Config({"gpt-*"})},
+                                 .routes = {{.models = {"gpt-*"},
+                                             .targets = {"openai"},
+                                             .single_flight_ms = 60'000}}},
+                     .options = {.prompts = &prompts}});
+    const TestRequest first = ask("hold-the-head");
+    const TestRequest second = ask("hi");
+    TestSink leader(proxy.io());
+    TestSink follower(proxy.io());
+    bool is_led = false;
+    bool has_followed = false;
+    proxy.Begin(first, leader, is_led);
+    ASSERT_TRUE(test::WaitUntil(
+        [&] {
+          proxy.io().poll();
+          return openai.num_held() == 1;
+        },
+        "the provider holds the first answer"));
+    proxy.Begin(second, follower, has_followed);
+    EXPECT_TRUE(test::WaitUntil(
+        [&] {
+          proxy.io().poll();
+          leaves ? follower.Leave() : follower.End();
+          return has_followed;
+        },
+        "the second request ends"));
+    EXPECT_EQ(follower.status, leaves ? 0 : 503);
+    leader.Leave();
+    proxy.RunUntil(is_led);
+    EXPECT_THAT(openai.requests(), SizeIs(1));
+  }
+}
+
+TEST(GenerationTest, ARefusalOfARoutedRequestHasARecord) {
+  ::setenv("KVGATE_TEST_ROUTED_KEY", "routed-key", 1);
+  config::KeyConfig key;
+  key.name = "team";
+  key.key_env = "KVGATE_TEST_ROUTED_KEY";
+  key.models = {"gpt-*"};
+  ModelProvider openai("openai");
+  test::TellingLog log;
+  TestProxy proxy({.targets = {.upstreams = {openai.Config({"gpt-*"})},
+                               .routes = {{.models = {"coder-*"}, .targets = {"openai/gpt-1"}}},
+                               .keys = {key}},
+                   .options = {.exchange_log = &log}});
+  TestSink sink(proxy.io());
+  proxy.Serve({.body = Chat("coder-1", "hi"), .fields = {{"x-kvgate-key", "routed-key"}}}, sink);
+  EXPECT_GE(sink.status, 400);
+  EXPECT_THAT(log.Take(), SizeIs(1));
+  EXPECT_EQ(log.last_end().outcome, upstream::ExchangeOutcome::kRefused);
+  EXPECT_EQ(log.last_end().status, sink.status);
+  EXPECT_THAT(openai.requests(), SizeIs(0));
 }
 
 TEST(GenerationTest, ACallerThatLeavesEndsTheUpstreamsAnswer) {

@@ -97,6 +97,10 @@ class AskedUpstream : private proxy::request::Watcher {
   std::function<void()> Leaving() {
     return [this] { sink.Leave(); };
   }
+  // The server gives the request up meanwhile.
+  std::function<void()> GivingUp() {
+    return [this] { sink.Cancel(); };
+  }
   std::vector<std::string> received() {
     const std::lock_guard lock(mutex_);
     return received_;

@@ -115,6 +115,22 @@ TEST(ForwardedBodyTest, AClientThatLeavesIsNotTheUpstreamsFault) {
   EXPECT_EQ(asked.exchange.end().outcome, ExchangeOutcome::kClientLeft);
 }
 
+TEST(ForwardedBodyTest, AServerThatGivesARequestUpIsNotTheUpstreamsFault) {
+  AskedUpstream asked({.parts = {"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"}});
+  ASSERT_TRUE(asked.Ask());
+  ForwardedBody body(asked.exchange);
+  asked.proxy.Run(body.Begin());
+  EXPECT_TRUE(asked.proxy.Run(ReadToTheEnd(body), asked.GivingUp()).error);
+  EXPECT_EQ(asked.exchange.end().outcome, ExchangeOutcome::kClientLeft);
+  AskedUpstream failure(
+      {.parts = {"HTTP/1.1 500 No\r\ncontent-encoding: gzip\r\ncontent-length: 9\r\n\r\nhalf"},
+       .has_key = true});
+  ASSERT_TRUE(failure.Ask());
+  ForwardedBody encoded(failure.exchange);
+  EXPECT_EQ(failure.proxy.Run(encoded.Begin(), failure.GivingUp()).kind, Begun::Kind::kLeft);
+  EXPECT_EQ(failure.exchange.end().outcome, ExchangeOutcome::kClientLeft);
+}
+
 TEST(ForwardedBodyTest, TheOperatorsKeyIsMaskedInFailuresWhereverItIsSplit) {
   const std::string text = fmt::format("you sent {0} and {0}!", kOperatorKey);
   const std::string stars(std::string_view(kOperatorKey).size(), '*');

@@ -182,6 +182,15 @@ TEST(TranslatedBodyTest, AClientThatLeavesGetsNothingMore) {
   EXPECT_EQ(stream.exchange.end().outcome, ExchangeOutcome::kClientLeft);
 }
 
+TEST(TranslatedBodyTest, AServerThatGivesARequestUpIsNotTheUpstreamsFault) {
+  Asked whole({.parts = {"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"}});
+  EXPECT_EQ(whole.Begin(whole.GivingUp()).kind, Begun::Kind::kLeft);
+  EXPECT_EQ(whole.exchange.end().outcome, ExchangeOutcome::kClientLeft);
+  Asked refused({.parts = {"HTTP/1.1 500 No\r\ncontent-length: 9\r\n\r\n{"}});
+  EXPECT_EQ(refused.Begin(refused.GivingUp()).kind, Begun::Kind::kLeft);
+  EXPECT_EQ(refused.exchange.end().outcome, ExchangeOutcome::kClientLeft);
+}
+
 TEST(TranslatedBodyTest, AnExplanationIsAddedToBothForms) {
   Asked whole({.parts = {Http("200 OK", kMessage)}, .explains = true});
   EXPECT_THAT(whole.Begin().response.body, HasSubstr(R"("kvgate":{"explained":true})"));

@@ -110,6 +110,22 @@ TEST(UpstreamAnswerTest, AnUpstreamWithoutAFreeConnectionIsOverloaded) {
   EXPECT_EQ(asked.log.last_end().outcome, ExchangeOutcome::kRefused);
 }
 
+TEST(UpstreamAnswerTest, NobodyIsAskedForAClientThatHasLeftAlready) {
+  ModelProvider provider("openai");
+  Asked left({.upstreams = {provider.Config({"*"})}});
+  left.sink.Leave();
+  EXPECT_TRUE(left.Deliver({.has_next = true}));
+  EXPECT_EQ(left.log.last_end().outcome, ExchangeOutcome::kClientLeft);
+  EXPECT_EQ(left.log.last_end().status, 499);
+  EXPECT_EQ(left.Counted("499"), 1u);
+  Asked given_up({.upstreams = {provider.Config({"*"})}});
+  given_up.sink.Cancel();
+  EXPECT_TRUE(given_up.Deliver());
+  EXPECT_EQ(given_up.log.last_end().status, 503);
+  EXPECT_EQ(given_up.Counted("503"), 1u);
+  EXPECT_THAT(provider.requests(), ElementsAre());
+}
+
 TEST(UpstreamAnswerTest, AnOpenBreakerRefusesWithoutAsking) {
   ScriptedUpstream down(Says(""));
   config::UpstreamConfig config = Config(down);
@@ -185,7 +201,7 @@ TEST(UpstreamAnswerTest, AServerThatEndsSaysSoAndDoesNotCountItAsLeaving) {
   ModelProvider provider("openai");
   const TestRequest request = {.body = R"({"model":"m","messages":"hold-the-head"})"};
   Asked ended({.upstreams = {provider.Config({"*"})}, .request = request});
-  EXPECT_TRUE(ended.Deliver({}, [&] { ended.sink.End(); }));
+  EXPECT_TRUE(ended.Deliver({.has_next = true}, [&] { ended.sink.End(); })) << "nobody is next";
   EXPECT_EQ(ended.sink.status, 503) << "the client is there to read it";
   Asked cancelled({.upstreams = {provider.Config({"*"})}, .request = request});
   EXPECT_TRUE(cancelled.Deliver({}, [&] { cancelled.sink.Cancel(); }));
