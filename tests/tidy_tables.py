@@ -86,6 +86,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
     "tests/gateway/http/connection_prefixes_test.cc": "prefix files through a connection",
     "tests/gateway/http/socketless_test.cc": "a server and the proxy alone, beside each other",
+    "tests/gateway/proxy/simulation/simulation_test.cc": "requests on one simulated network",
     "tests/gateway/local/round_trip_test.cc": "calls, from a template's text to the parser's",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
