@@ -36,7 +36,8 @@ using meta::PinBook;
 namespace {
 
 constexpr std::string_view kSource = "store";
-constexpr uint64_t kFormatVersion = 2;
+constexpr uint64_t kFormatVersion = 3;
+constexpr uint64_t kClearVersion = 1;  // the last one whose turns and pins stand in clear
 constexpr std::string_view kFormatKey = "format_version";
 constexpr std::string_view kSeedKey = "hash_seed";
 
@@ -281,13 +282,21 @@ Result<void> RocksDataDirectory::OpenRing() {
                           opened.error().code != ErrorCode::kPermissionDenied;
   if (!opened && !is_of_disk) return opened;
   ring = meta_store->shared_keyring();
-  if (version == kFormatVersion) return {};
+  if (version > kClearVersion) return {};
   KVGATE_TRY_VOID(MigrateTurns(*meta_store, migration));
   return MigratePins(*meta_store, migration);
 }
 
 // The last step of a migration; it stores the current format version.
 Result<void> RocksDataDirectory::FinishMigration() {
+  if (version > kClearVersion) {
+    // Only rows of new kinds were added, which a program that knows no kinds would delete.
+    KVGATE_TRY_VOID(
+        meta_store->Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion)));
+    KVGATE_LOG(kInfo, "store", "data directory {} is migrated from format {} to {}: all is kept",
+               options.directory.string(), version, kFormatVersion);
+    return {};
+  }
   // Old records are dropped because their keys were derived from salts that were not secret.
   migration.num_records = kv_store->Stats().num_records;
   KVGATE_TRY([[maybe_unused]] const uint64_t removed, kv_store->RemoveAll());

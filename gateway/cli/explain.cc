@@ -169,6 +169,9 @@ void Print(const Json& found) {
   }
   if (off.size() == found["rules"].size()) off = {"all"};
   if (!off.empty()) PrintList("rules off", off);
+  for (const Json& line : found["templates"]) {
+    fmt::print("template     {}\n  {}\n", line.value("line", ""), line.value("why", ""));
+  }
   for (const Json& note : found["notes"]) fmt::print("note         {}\n", note.get<std::string>());
 }
 

@@ -207,6 +207,7 @@ std::optional<Error> ReadRow(const Json& json, const std::string& path, std::str
   if (const Json* tiers = fields.Any("service_tiers")) {
     fields.Adopt(ReadTiers(*tiers, fields.At("service_tiers"), file, row.service_tiers));
   }
+  row.binds_thinking = fields.Flag("binds_thinking");
   row.source = fields.Text("source");
   row.date = fields.Text("date");
   return fields.Finish();
@@ -296,9 +297,10 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
   for (const auto& [provider, rows] : Builtin().providers_) {
     auto& own = prices.providers_[provider];
     for (PriceRow& row : own) {
-      if (row.has_rules) continue;
       const PriceRow* builtin = Builtin().Find(provider, row.models.front());
-      if (builtin != nullptr) row.rules = builtin->rules;
+      if (builtin == nullptr) continue;
+      if (!row.has_rules) row.rules = builtin->rules;
+      row.binds_thinking = row.binds_thinking || builtin->binds_thinking;
     }
     own.insert(own.end(), rows.begin(), rows.end());
   }

@@ -83,6 +83,9 @@ struct PriceRow {
   std::map<std::string, double> service_tiers;  // factor by tier; an unlisted tier has no price
   CacheRules rules;
   bool has_rules = false;  // the row has its own rules
+  // Its models bind the signature of thinking to everything in front of it: a changed prefix is an
+  // error while the request holds thinking.
+  bool binds_thinking = false;
   std::string source;
   std::string date;  // "2026-10" or "2026-10-05"
 };

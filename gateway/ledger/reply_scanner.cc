@@ -51,6 +51,7 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kTop, "type", What::kType, Node::kNone, {}},
     {Node::kTop, "error", What::kError, Node::kNone, {}},
     {Node::kTop, "diagnostics", What::kObject, Node::kDiagnostics, {}},
+    {Node::kTop, "input_transformations", What::kTransformations, Node::kNone, {}},
     {Node::kTop, "prompt_cache_diagnostics", What::kObject, Node::kCacheDiagnostics, {}},
     {Node::kResponse, "usage", What::kObject, Node::kUsage, {}},
     {Node::kResponse, "model", What::kModel, Node::kNone, {}},
@@ -58,6 +59,7 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kResponse, "error", What::kError, Node::kNone, {}},
     {Node::kResponse, "prompt_cache_diagnostics", What::kObject, Node::kCacheDiagnostics, {}},
     {Node::kMessage, "diagnostics", What::kObject, Node::kDiagnostics, {}},
+    {Node::kMessage, "input_transformations", What::kTransformations, Node::kNone, {}},
     {Node::kMessage, "usage", What::kObject, Node::kUsage, {}},
     {Node::kMessage, "model", What::kModel, Node::kNone, {}},
     {Node::kDiagnostics, "cache_miss_reason", What::kObject, Node::kMissReason, {}},
@@ -177,6 +179,8 @@ void ReplyScanner::BeginValue(char first) {
   if (first == '{' || first == '[' || first == '"') {
     if (what_ == What::kError) facts_.error = true;
     skip_depth_ = 1;
+    counts_dropped_ = what_ == What::kTransformations && first == '[';
+    dropped_matched_ = 0;
     state_ = first == '"' ? State::kText : State::kSkip;
     return;
   }
@@ -234,8 +238,13 @@ const char* ReplyScanner::NumberBytes(const char* at, const char* end) {
 
 const char* ReplyScanner::SkipBytes(const char* at, const char* end) {
   while (at != end) {
+    if (counts_dropped_) CountDropped(*at);
     if (escaped_) {
       escaped_ = false;
+      ++at;
+    } else if (in_string_ && counts_dropped_) {
+      escaped_ = *at == '\\';
+      in_string_ = *at != '"';
       ++at;
     } else if (in_string_) {
       const auto window = static_cast<size_t>(std::min(end - at, kWindowBytes));
@@ -259,6 +268,20 @@ const char* ReplyScanner::SkipBytes(const char* at, const char* end) {
     }
   }
   return at;
+}
+
+// Looks for the whole text of a string, quotes included. It has no border but its quote, so a
+// mismatch can only begin anew at one.
+void ReplyScanner::CountDropped(char c) {
+  static constexpr std::string_view kType = "\"thinking_dropped\"";
+  if (c == kType[dropped_matched_]) {
+    ++dropped_matched_;
+  } else {
+    dropped_matched_ = c == '"' ? 1 : 0;
+  }
+  if (dropped_matched_ < kType.size()) return;
+  ++facts_.num_thinking_dropped;
+  dropped_matched_ = 0;
 }
 
 void ReplyScanner::LookUpKey() {

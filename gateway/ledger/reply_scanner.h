@@ -47,6 +47,8 @@ struct ReplyFacts {
   // ("pending" if that is null), or the reason of OpenAI's prompt_cache_diagnostics, or else its
   // type. Empty if the provider gives none.
   ShortText<40> provider_reason;
+  // Thinking blocks that the provider dropped, as its input_transformations say.
+  uint32_t num_thinking_dropped = 0;
 };
 
 class ReplyScanner {
@@ -97,8 +99,9 @@ class ReplyScanner {
     kServiceTier,
     kType,
     kError,
-    kReason,      // the reason in the provider's diagnostics
-    kReasonType,  // the type, used if there is no reason
+    kReason,           // the reason in the provider's diagnostics
+    kReasonType,       // the type, used if there is no reason
+    kTransformations,  // a list of objects whose types are counted
   };
   struct Known;
   static const Known kKnown[];
@@ -112,6 +115,7 @@ class ReplyScanner {
   void LookUpKey();
   void EndScalar();
   void EndReason(bool text);
+  void CountDropped(char c);
   void EndContainer();
 
   static constexpr size_t kDepthMax = 5;  // nesting of known objects: top, response, usage, details
@@ -123,6 +127,8 @@ class ReplyScanner {
   bool escaped_ = false;
   bool cut_ = false;  // the scalar is longer than its buffer
   bool has_reason_ = false;
+  bool counts_dropped_ = false;  // while skipping a list of transformations
+  uint8_t dropped_matched_ = 0;  // characters of the type's name seen so far
   What what_ = What::kNothing;
   Node child_ = Node::kNone;
   UsageField field_ = UsageField::kCount;

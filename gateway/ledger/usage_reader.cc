@@ -1,5 +1,7 @@
 #include "gateway/ledger/usage_reader.h"
 
+#include <algorithm>
+
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::ledger {
@@ -69,6 +71,8 @@ void UsageReader::Merge() {
   if (found.model.size > 0) facts_.model = found.model;
   if (found.service_tier.size > 0) facts_.service_tier = found.service_tier;
   facts_.type = found.type;
+  // Later events repeat what the first one says.
+  facts_.num_thinking_dropped = std::max(facts_.num_thinking_dropped, found.num_thinking_dropped);
   facts_.error = facts_.error || found.error;
   // The first event of a stream may say that the reason is still pending.
   const ShortText<40>& reason = found.provider_reason;

@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <unordered_set>
 #include <utility>
 
+#include "base/digest.h"
 #include "gateway/prompt/history/conversation_memory.h"
 #include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/history/reference_index.h"
 #include "gateway/prompt/history/tenant_memory.h"
 #include "gateway/prompt/parse/breakpoints.h"
 #include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/rewrite/body_writer.h"
 #include "gateway/prompt/rewrite/draft.h"
 #include "gateway/prompt/rewrite/pin.h"
 #include "gateway/prompt/rewrite/stabilize.h"
+#include "gateway/prompt/rewrite/thinking.h"
+#include "gateway/prompt/templates/templates.h"
 
 namespace kvgate::prompt {
 
@@ -30,8 +36,9 @@ using rewrite::Draft;
 namespace {
 
 constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
-constexpr uint32_t kStabilizeRules =
-    Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) | Bit(Rule::kReminderKept);
+constexpr uint32_t kStabilizeRules = Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) |
+                                     Bit(Rule::kReminderKept) | Bit(Rule::kSystemSlots) |
+                                     Bit(Rule::kToolSlots);
 
 constexpr size_t kParameterBytes = 256;
 // A turn or two; reading this much anew takes about a tenth of a millisecond.
@@ -94,6 +101,7 @@ void DropBytes(Branch& branch) {
   for (history::CallerForm form : branch.forms) {
     form.caller = nullptr;
     form.carried.clear();
+    form.text = nullptr;
     form.left.clear();
     forms.push_back(std::move(form));
   }
@@ -102,9 +110,108 @@ void DropBytes(Branch& branch) {
   branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
 }
 
+// Returns the slots of a conversation that begins: those of the known ones that it has.
+std::shared_ptr<const templates::SlotSet> SlotsOf(const Draft& draft) {
+  if (!draft.slots) return nullptr;
+  std::unordered_set<uint64_t> ids;
+  for (const rewrite::DraftSegment& segment : draft.segments) {
+    if (!segment.text) continue;
+    for (const templates::SlotLine& slot : segment.text->slots) ids.insert(slot.slot);
+  }
+  templates::SlotSet::Slots slots;
+  for (const auto& slot : draft.slots->slots()) {
+    if (ids.contains(slot->id)) slots.push_back(slot);
+  }
+  return slots.empty() ? nullptr : std::make_shared<const templates::SlotSet>(std::move(slots));
+}
+
+bool HasSlots(const rewrite::DraftSegment& segment) {
+  return segment.text && !segment.text->slots.empty();
+}
+
+// Returns the identity of a text that has slots: of its other lines, and of which slots it has.
+Identity ConstantOf(const templates::TextState& text) {
+  Identity constant;
+  auto slot = text.slots.begin();
+  for (uint32_t i = 0; i < text.lines.size(); ++i) {
+    const bool is_slot = slot != text.slots.end() && slot->line == i;
+    const uint64_t line = is_slot ? slot->slot : text.lines[i].hash;
+    if (is_slot) ++slot;
+    constant = parse::Chain(constant, {line, line});
+  }
+  return constant;
+}
+
+// Returns the identity of model, tools and system prompt, without what changes in them.
+Identity ShapeOf(const Draft& draft, const history::Recognition& found) {
+  if (std::none_of(draft.segments.begin(), draft.segments.end(), HasSlots)) return found.shape;
+  std::vector<Identity> tools;
+  Identity system;
+  for (const rewrite::DraftSegment& segment : draft.segments) {
+    if (segment.now == nullptr || segment.now->place.section == parse::Section::kMessages) continue;
+    const Identity constant = HasSlots(segment) ? ConstantOf(*segment.text) : segment.now->stable;
+    if (segment.now->place.section == parse::Section::kTools) {
+      tools.push_back(constant);
+    } else if (HasSlots(segment) || !segment.now->is_volatile) {
+      system = parse::Chain(system, constant);
+    }
+  }
+  std::sort(tools.begin(), tools.end());
+  Identity shape = parse::HashBytes(draft.layout.model, parse::Domain::kConversation);
+  for (const Identity& tool : tools) shape = parse::Chain(shape, tool, parse::Domain::kTools);
+  return parse::Chain(shape, system, parse::Domain::kShape);
+}
+
+// A number that no other request has, in this process or another.
+uint64_t MakeToken() {
+  static const uint64_t seed = RandomSeed();
+  static std::atomic<uint64_t> count{0};
+  const std::array<uint64_t, 2> name = {seed, ++count};
+  return std::max<uint64_t>(1, Xxh3(std::as_bytes(std::span(name))).first);
+}
+
+// A conversation keeps the key that it was given, also when the planner does not remember it.
+void KeepKey(const Branch& before, planner::Plan& plan) {
+  for (const history::SentParameter& parameter : before.request.parameters) {
+    std::string key;
+    if (parameter.is_ours && parse::DecodeString(parameter.value, key)) {
+      plan.prompt_cache_key = std::move(key);
+    }
+  }
+}
+
+bool BindsThinking(const RequestLayout& layout, const ledger::PriceRow* row) {
+  return layout.endpoint == upstream::wire::Endpoint::kMessages && row != nullptr &&
+         row->binds_thinking;
+}
+
 bool HasEdit(const Prepared& prepared, Rule rule) {
   return std::any_of(prepared.edits.begin(), prepared.edits.end(),
                      [&](const parse::Edit& edit) { return edit.rule == rule; });
+}
+
+// What is known of a request's conversation before anything is decided.
+struct Known {
+  history::Recognition found;
+  history::ConversationMemory::Branches branches;  // of all conversations that it may go on
+  history::Chosen chosen;
+  history::Past::Standing standing = history::Past::Standing::kUnknown;
+};
+
+// The mode and rules that a request is prepared with.
+struct Terms {
+  Mode mode = Mode::kObserve;
+  uint32_t rules_off = 0;
+  bool is_lost = false;
+  bool joins = false;  // the conversation began elsewhere: its turns go on as received
+};
+
+// Returns true if an edit changes more than where the provider's cache entries end.
+bool ChangesPrefix(const Prepared& prepared) {
+  return std::any_of(prepared.edits.begin(), prepared.edits.end(), [](const parse::Edit& edit) {
+    return edit.rule != Rule::kCacheControl && edit.rule != Rule::kBreakpoints &&
+           edit.rule != Rule::kTtlDropped && edit.rule != Rule::kOutputCap;
+  });
 }
 
 // Adds the imposed edits and makes the body that all edits leave.
@@ -155,10 +262,19 @@ struct Optimizer::Impl {
         planner(std::move(its_planner)),
         memo(opts.memo_entries),
         conversations(opts.memory_bytes / 4 * 3),
-        tenants(opts.memory_bytes / 4) {}
+        tenants(opts.memory_bytes / 4),
+        templates(opts.templates) {}
 
   Prepared Prepare(const OptimizeArgs& args, bool dry);
   Prepared PrepareRead(const OptimizeArgs& args, const RequestLayout& layout, bool dry);
+  Known Know(const OptimizeArgs& args, const RequestLayout& layout) const;
+  Terms TermsOf(const OptimizeArgs& args, const RequestLayout& layout, const Known& known) const;
+  Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
+                  const std::shared_ptr<const Branch>& before, rewrite::Learning& learning);
+  std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const RequestLayout& layout,
+                                             const Known& known, const Terms& terms) const;
+  void Keep(const history::Recognition& found, Prepared& prepared) const;
+  void Restore(const Restored& restored);
   planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
                          const rewrite::BodyWriter& writer, const Prepared::State& state, bool dry);
   void Remember(const OptimizeArgs& args, const Draft& draft, const history::Recognition& found,
@@ -171,6 +287,7 @@ struct Optimizer::Impl {
   history::ConversationMemory conversations;
   history::ReferenceIndex references;
   TenantMemory tenants;
+  templates::Templates templates;
 };
 
 planner::Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
@@ -230,11 +347,15 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
                                   .is_ours = true});
   }
   request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
+  branch.token = MakeToken();
+  branch.conversation = state.conversation;
+  branch.origin = state.before ? state.before->origin : branch.token;
   branch.line = state.line;
   branch.tool_keys = draft.tool_keys;
   branch.tools_order = rewrite::ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
   branch.lines_move = draft.lines_move;
+  branch.slots = state.before ? draft.slots : SlotsOf(draft);
   if (branch.bytes > options.memory_bytes / 4) {
     DropBytes(branch);
   }
@@ -269,54 +390,122 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   return prepared;
 }
 
-Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLayout& layout,
-                                      bool dry) {
-  Prepared prepared;
-  prepared.mode = args.mode;
-  const history::Recognition found = history::Recognize({.layout = layout,
-                                                         .body = args.body,
-                                                         .tenant = args.tenant,
-                                                         .session = args.session,
-                                                         .upstream = args.upstream});
-  const history::ConversationMemory::Line line = conversations.Find(found.keys, found.may_go_on());
+Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layout) const {
+  Known known{.found = history::Recognize({.layout = layout,
+                                           .body = args.body,
+                                           .tenant = args.tenant,
+                                           .session = args.session,
+                                           .upstream = args.upstream}),
+              .branches = {},
+              .chosen = {}};
+  if (known.found.may_go_on()) known.branches = conversations.Find(known.found.keys);
+  known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
+  // A request that leaves its history to the provider goes on by definition.
+  const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
+  const bool may_be_past = options.past != nullptr && args.provider != kEngine && goes_on;
+  if (may_be_past && !known.chosen.extends) {
+    known.standing = options.past->Find({.keys = known.found.keys, .known = known.branches});
+  }
+  return known;
+}
+
+Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& layout,
+                               const Known& known) const {
+  using Standing = history::Past::Standing;
+  Terms terms{.mode = args.mode, .rules_off = args.rules_off};
+  if (const Branch* before = known.chosen.branch.get()) {
+    terms.mode = before->mode;
+    terms.rules_off = before->rules_off;
+    terms.is_lost = before->is_lost || (before->is_restored && !history::Follows(*before, layout));
+  } else if (options.past != nullptr && args.provider != kEngine) {
+    terms.is_lost = known.standing == Standing::kLost ||
+                    (known.standing == Standing::kKept && args.is_recalled);
+    terms.joins = known.found.holds_history && history::IsUnderWay(layout);
+    if (!options.past->CanKeep()) terms.mode = Mode::kObserve;
+  }
+  if (terms.is_lost || args.is_fixed) terms.mode = Mode::kObserve;
+  return terms;
+}
+
+Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& layout,
+                                 const Terms& terms, const std::shared_ptr<const Branch>& before,
+                                 rewrite::Learning& learning) {
+  const bool stabilizes = terms.mode == Mode::kStabilize;
+  const bool is_restored = before != nullptr && before->is_restored;
+  Draft draft = rewrite::MakeDraft(
+      args.body, layout, is_restored ? history::FillFrom(*before, args.body, layout) : before,
+      terms.rules_off | (stabilizes ? 0 : kStabilizeRules));
+  rewrite::PairWithBranch(draft);
+  if (terms.joins) return draft;
+  if (stabilizes) {
+    if (!draft.branch) draft.slots = templates.Known(learning.scope);
+    rewrite::AlignPastVolatile(draft);
+    rewrite::StabilizeSystem(draft, learning, args.provider);
+  }
+  if (terms.mode != Mode::kObserve) {
+    rewrite::Pin(draft, tenants, TenantMemory::ScopeOf(args.tenant, args.upstream));
+  }
+  return draft;
+}
+
+// Fills in what is known before the rules decide.
+std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& args,
+                                                            const RequestLayout& layout,
+                                                            const Known& known,
+                                                            const Terms& terms) const {
   auto state = std::make_shared<Prepared::State>();
-  const history::Chosen chosen = history::ChooseBranch(line.branches, layout, found);
-  state->before = chosen.branch;
-  state->goes_on = chosen.extends;
-  state->conversation = line.conversation;
-  state->shape = found.shape;
-  state->line =
-      state->before ? state->before->line : parse::Chain(line.conversation, found.beginning);
+  state->before = known.chosen.branch;
+  state->goes_on = known.chosen.extends;
+  state->conversation = state->before ? state->before->conversation : known.found.keys.front();
+  state->line = state->before ? state->before->line
+                              : parse::Chain(state->conversation, known.found.beginning);
   state->provider = args.provider;
   state->row = options.prices.Find(args.provider, layout.model);
   state->branch = std::make_shared<Branch>();
-  state->planned = args.mode != Mode::kObserve;
+  // A request that may not be changed leaves its conversation's mode alone.
+  state->branch->mode = args.is_fixed && state->before ? state->before->mode : terms.mode;
+  state->branch->rules_off = terms.rules_off;
+  state->branch->is_lost = terms.is_lost;
+  state->planned = terms.mode != Mode::kObserve;
   state->treatment = {.can_change = args.provider != kEngine,
                       .pins = state->planned,
-                      .stabilizes = args.mode == Mode::kStabilize,
-                      .rules_off = args.rules_off};
+                      .stabilizes = terms.mode == Mode::kStabilize,
+                      .rules_off = terms.rules_off};
+  return state;
+}
 
-  const bool stabilizes = args.mode == Mode::kStabilize;
-  const uint32_t rules_off = args.rules_off | (stabilizes ? 0 : kStabilizeRules);
-  Draft draft = rewrite::MakeDraft(args.body, layout, state->before, rules_off);
-  const TenantMemory::Scope scope = TenantMemory::ScopeOf(args.tenant, args.upstream);
-  rewrite::PairWithBranch(draft);
-  if (stabilizes) {
-    rewrite::AlignPastVolatile(draft);
-    rewrite::StabilizeSystem(draft, args.provider);
+Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLayout& layout,
+                                      bool dry) {
+  Prepared prepared;
+  const Known known = Know(args, layout);
+  if (known.standing == history::Past::Standing::kKept && !args.is_recalled && !dry) {
+    prepared.recall = known.found.keys;
+    return prepared;
   }
-  if (args.mode != Mode::kObserve) rewrite::Pin(draft, tenants, scope);
+  const Terms terms = TermsOf(args, layout, known);
+  prepared.mode = terms.mode;
+  prepared.model = layout.model;
+  prepared.is_lost = terms.is_lost;
+  std::shared_ptr<Prepared::State> state = MakeState(args, layout, known, terms);
+  rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
+  Draft draft = MakeDraft(args, layout, terms, state->before, learning);
+  state->shape = ShapeOf(draft, known.found);
   rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
   if (state->planned) {
     prepared.plan = MakePlan(args, layout, writer, *state, dry);
+    if (state->before) KeepKey(*state->before, prepared.plan);
     state->plan = prepared.plan.id;
     state->treatment.plan = prepared.plan.reason;
   } else {
     prepared.plan.automatic = layout.automatic;
   }
   prepared.edits = writer.Write(prepared.plan);
+  if (terms.is_lost && !args.is_fixed && BindsThinking(layout, state->row) &&
+      draft.Allows(Rule::kThinkingRemoved)) {
+    prepared.edits = rewrite::RemoveThinking(layout);
+  }
   prepared.notes = std::move(draft.notes);
-  prepared.conversation = {state->conversation, found.origin};
+  prepared.conversation = {state->conversation, known.found.origin};
   prepared.first_of_conversation = state->before == nullptr;
   Write(args, prepared);
   if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
@@ -328,9 +517,45 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   state->estimated_tokens = writer.num_tokens();
   state->ttl_seconds = writer.ttl_seconds();
   prepared.state = std::move(state);
-  Remember(args, draft, found, prepared);
-  if (args.mode != Mode::kObserve) KeepForTenant(draft, scope);
+  templates.Learn(learning.scope, learning.lesson);
+  Remember(args, draft, known.found, prepared);
+  if (terms.mode != Mode::kObserve) {
+    KeepForTenant(draft, TenantMemory::ScopeOf(args.tenant, args.upstream));
+    Keep(known.found, prepared);
+  }
+  if (prepared.state->before && known.found.holds_history) {
+    prepared.rewrite = history::RewriteOf(*prepared.state->before, *prepared.state->branch);
+  }
   return prepared;
+}
+
+// Says what has to be kept of the request: nothing of a lone question that goes out as received,
+// because its conversation, if there is one, can go on from what its caller says.
+void Optimizer::Impl::Keep(const history::Recognition& found, Prepared& prepared) const {
+  const Prepared::State& state = *prepared.state;
+  const bool is_lone = state.before == nullptr && !found.continues &&
+                       state.branch->tool_keys.empty() && !ChangesPrefix(prepared);
+  if (options.past == nullptr || is_lone) return;
+  prepared.branch = state.branch;
+  if (state.goes_on) prepared.before = state.before;
+  prepared.keys = found.keys;
+  if (!prepared.keys.empty()) prepared.keys.front() = state.conversation;
+}
+
+void Optimizer::Impl::Restore(const Restored& restored) {
+  if (restored.keys.empty()) return;
+  const auto known = conversations.Find(restored.keys);
+  for (auto branch = restored.branches.rbegin(); branch != restored.branches.rend(); ++branch) {
+    const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& other) {
+      return other->token == (*branch)->token;
+    });
+    if (is_known) continue;
+    conversations.Remember(
+        {.tenant = parse::HashBytes(restored.tenant, parse::Domain::kConversation),
+         .conversation = restored.keys.front(),
+         .aliases = restored.keys.subspan(1),
+         .branch = *branch});
+  }
 }
 
 Optimizer::Optimizer(const Options& options)
@@ -401,6 +626,10 @@ void Optimizer::Abandon(const Prepared& prepared) {
   if (state.planned) impl_->planner->Forget(state.line, state.plan);
 }
 
+void Optimizer::Restore(const Restored& restored) { impl_->Restore(restored); }
+
 TenantMemory& Optimizer::tenants() { return impl_->tenants; }
+templates::Templates& Optimizer::templates() { return impl_->templates; }
+const templates::Templates& Optimizer::templates() const { return impl_->templates; }
 
 }  // namespace kvgate::prompt

@@ -17,11 +17,15 @@
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/diagnose/attribution.h"
 #include "gateway/prompt/diagnose/prefix_break.h"
+#include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/history/conversation.h"
+#include "gateway/prompt/history/past.h"
+#include "gateway/prompt/history/restored_branch.h"
 #include "gateway/prompt/history/tenant_memory.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/planner/plan.h"
+#include "gateway/prompt/templates/templates.h"
 
 namespace kvgate::prompt {
 
@@ -45,6 +49,10 @@ struct OptimizeArgs {
   std::span<const parse::Edit> imposed = {};
   bool ttl_supported = true;
   bool has_conversation_header = false;  // the request carries x-grok-conv-id
+  // Nothing of this request may be changed, whatever its conversation began with.
+  bool is_fixed = false;
+  // What Prepared::recall asked for has been restored, as far as it could be read.
+  bool is_recalled = false;
   int64_t now_us = 0;
 };
 
@@ -60,9 +68,20 @@ struct Prepared {
   std::vector<parse::Edit> edits;   // what was changed, in the order of the body
   Mode mode = Mode::kObserve;       // the mode that was applied
   std::string unreadable;           // why the body was not understood; empty: it was
+  std::string model;                // that the body names
   history::ConversationKey conversation;
   bool first_of_conversation = true;
   planner::Plan plan;
+  // If not empty, nothing was prepared: branches of this conversation are kept elsewhere. Restore
+  // them and call Prepare again, with `is_recalled`.
+  std::vector<parse::Identity> recall;
+  // What was sent in this conversation before is not known any more, so it goes out as received.
+  bool is_lost = false;
+  history::Rewrite rewrite = history::Rewrite::kNone;
+  // What has to be kept, so that a later process goes on from here; null: nothing.
+  std::shared_ptr<const history::Branch> branch;
+  std::shared_ptr<const history::Branch> before;  // the branch that it continues whole; may be null
+  std::vector<parse::Identity> keys;              // under which the conversation is found
   std::vector<std::string> notes;  // for `explain`: what was noticed but left alone, with its path
   struct State;                    // what Finish needs
   std::shared_ptr<State> state;
@@ -82,7 +101,11 @@ class Optimizer {
     const ledger::Prices& prices = ledger::Prices::Builtin();
     size_t memory_bytes = size_t{256} << 20;  // for sent bytes and their lists
     size_t memo_entries = size_t{1} << 18;
+    templates::Templates::Options templates = {};
     bool keep_text = true;  // breaks may quote excerpts of the prompt
+    // What is known of conversations that are not in memory; null: nothing can be. It must outlive
+    // the optimizer.
+    const history::Past* past = nullptr;
   };
   explicit Optimizer(const Options& options);
   Optimizer(const Options& options, std::unique_ptr<planner::Planner> planner);
@@ -110,8 +133,20 @@ class Optimizer {
   // Call it if no answer came, or an error: the request then does not count as sent.
   void Abandon(const Prepared& prepared);
 
+  // Adds branches of an earlier process, or of this one before memory was full. `keys` are those
+  // under which the conversation is found, its own first.
+  struct Restored {
+    std::string_view tenant;
+    std::span<const parse::Identity> keys;
+    std::span<const std::shared_ptr<history::Branch>> branches;  // newest first
+  };
+  void Restore(const Restored& restored);
+
   // The tools and system prompts of each tenant, as they were first sent.
   history::TenantMemory& tenants();
+  // What has been learnt of each tenant's prompts, to be listed, kept and given to a later process.
+  templates::Templates& templates();
+  const templates::Templates& templates() const;
 
  private:
   struct Impl;

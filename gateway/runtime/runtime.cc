@@ -14,11 +14,13 @@
 #include "gateway/ledger/prices.h"
 #include "gateway/local/maintenance.h"
 #include "gateway/metrics/gateway_metrics.h"
+#include "gateway/metrics/prompt_metrics.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/local_engine.h"
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/start_failure.h"
 #include "gateway/runtime/settings.h"
+#include "gateway/service/branch_store.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
@@ -85,7 +87,20 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
       .meta = *tier.meta(),
       .tenants = prompts.tenants(),
       .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
-      .bytes_max = config.store.prompts_bytes});
+      .bytes_max = config.store.prompts_bytes / 4});
+}
+
+// Returns null without a data directory. With store.prompts = false it keeps nothing, and knows
+// that conversations may go on whose state was deleted.
+std::unique_ptr<service::BranchStore> OpenBranches(const config::Config& config,
+                                                   const DataTier& tier) {
+  if (tier.meta() == nullptr) return nullptr;
+  return std::make_unique<service::BranchStore>(service::BranchStore::Options{
+      .meta = *tier.meta(),
+      .enabled = config.store.prompts,
+      .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
+      .bytes_max = config.store.prompts_bytes / 4 * 3,
+      .tenant_share = config.store.tenant_share});
 }
 
 bool HasEngine(const Runtime::Options& options) {
@@ -122,9 +137,12 @@ class OpenRuntime final : public Runtime {
         admin_token_(std::move(beginning.admin_token)),
         prices_(std::move(beginning.prices)),
         tier_(std::move(beginning.tier)),
+        prompt_metrics_(options_.registry),
+        branches_(OpenBranches(config_, tier_)),
         prompts_({.prices = prices_,
                   .memory_bytes = config_.cache.prompt_memory_bytes,
-                  .keep_text = config_.ledger.excerpts}),
+                  .keep_text = config_.ledger.excerpts},
+                 {.branches = branches_.get(), .metrics = &prompt_metrics_, .must_keep = true}),
         ledger_({.meta = tier_.meta(),
                  .prices = prices_,
                  .records_max = config_.ledger.records,
@@ -153,6 +171,9 @@ class OpenRuntime final : public Runtime {
                   .has_local = HasEngine(options_)}) {}
 
   Result<void> Start() {
+    if (branches_) {
+      service_.AddCollector([this](auto& writer) { branches_->Collect(writer); });
+    }
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.listens) KVGATE_TRY_VOID(Listen());
     if (HasEngine(options_)) KVGATE_TRY_VOID(StartEngine());
@@ -275,6 +296,8 @@ class OpenRuntime final : public Runtime {
   const std::string admin_token_;
   const ledger::Prices prices_;
   const DataTier tier_;
+  metrics::PromptMetrics prompt_metrics_;
+  const std::unique_ptr<service::BranchStore> branches_;
   service::Prompts prompts_;
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;

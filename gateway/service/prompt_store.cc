@@ -28,6 +28,8 @@ using store::meta::MetaWrite;
 // checked.
 constexpr char kText = 'T';
 constexpr char kOrder = 'O';
+// All kinds of rows of this store, of version 1 too. The table holds those of BranchStore as well.
+constexpr std::string_view kKinds[] = {"T", "O", "t", "o"};
 constexpr size_t kNameBytes = 16;
 constexpr uint16_t kScopeVersion = 3;  // the first version that names the scope of a text
 
@@ -130,10 +132,13 @@ PromptStore::~PromptStore() {
 
 Result<void> PromptStore::Purge(store::meta::MetaStore& meta) {
   std::vector<MetaWrite> gone;
-  KVGATE_TRY_VOID(meta.Scan(MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view) {
-    gone.push_back({.key = std::string(key), .value = std::nullopt});
-    return true;
-  }));
+  for (const std::string_view kind : kKinds) {
+    KVGATE_TRY_VOID(
+        meta.Scan(MetaTable::kPrefixes, kind, [&](std::string_view key, std::string_view) {
+          gone.push_back({.key = std::string(key), .value = std::nullopt});
+          return true;
+        }));
+  }
   if (gone.empty()) return {};
   return meta.PutAll(MetaTable::kPrefixes, gone);
 }
@@ -154,32 +159,35 @@ void PromptStore::Load() {
   std::vector<MetaWrite> writes;
   std::vector<std::pair<Kept, TenantMemory::Row>> found;
   uint64_t num_clear = 0;
-  const auto scanned = options_.meta.Scan(
-      MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view value) {
-        Result<Decoded> decoded = Decode(key, value, ring);
-        if (!decoded && decoded.error().code != ErrorCode::kPermissionDenied) {
-          KVGATE_LOG(kWarning, "service", "dropped: {}", decoded.error().ToString());
-        }
-        const bool stays = decoded && decoded->time_us >= oldest_us;
-        const bool is_old = !store::IsSealedWithFirst(ring, value);
-        if (!stays || is_old) {
-          writes.push_back({.key = std::string(key), .value = std::nullopt});
-        }
-        if (!stays) return true;
-        Kept kept{.time_us = decoded->time_us,
-                  .key = std::string(key),
-                  .bytes = key.size() + value.size(),
-                  .scope = decoded->row.scope};
-        if (is_old) {
-          Encoded sealed = Encode(decoded->row, decoded->time_us, ring);
-          kept.key = sealed.key;
-          kept.bytes = sealed.key.size() + sealed.value.size();
-          writes.push_back({.key = std::move(sealed.key), .value = std::move(sealed.value)});
-          num_clear += decoded->was_clear ? 1 : 0;
-        }
-        found.emplace_back(std::move(kept), std::move(decoded->row));
-        return true;
-      });
+  const store::meta::MetaStore::Visit take = [&](std::string_view key, std::string_view value) {
+    Result<Decoded> decoded = Decode(key, value, ring);
+    if (!decoded && decoded.error().code != ErrorCode::kPermissionDenied) {
+      KVGATE_LOG(kWarning, "service", "dropped: {}", decoded.error().ToString());
+    }
+    const bool stays = decoded && decoded->time_us >= oldest_us;
+    const bool is_old = !store::IsSealedWithFirst(ring, value);
+    if (!stays || is_old) {
+      writes.push_back({.key = std::string(key), .value = std::nullopt});
+    }
+    if (!stays) return true;
+    Kept kept{.time_us = decoded->time_us,
+              .key = std::string(key),
+              .bytes = key.size() + value.size(),
+              .scope = decoded->row.scope};
+    if (is_old) {
+      Encoded sealed = Encode(decoded->row, decoded->time_us, ring);
+      kept.key = sealed.key;
+      kept.bytes = sealed.key.size() + sealed.value.size();
+      writes.push_back({.key = std::move(sealed.key), .value = std::move(sealed.value)});
+      num_clear += decoded->was_clear ? 1 : 0;
+    }
+    found.emplace_back(std::move(kept), std::move(decoded->row));
+    return true;
+  };
+  Result<void> scanned;
+  for (const std::string_view kind : kKinds) {
+    if (scanned) scanned = options_.meta.Scan(MetaTable::kPrefixes, kind, take);
+  }
   if (!scanned) {
     KVGATE_LOG(kWarning, "service", "prompts sent before are not known: {}",
                scanned.error().ToString());

@@ -60,11 +60,15 @@ bool ThinksHard(const prompt::parse::RequestLayout& layout, std::string_view bod
 // Carries the decisions of Prepare to the ledger's record.
 class Preparation final : public upstream::ExchangePreparation {
  public:
-  explicit Preparation(prompt::Optimizer& optimizer, prompt::Prepared prepared)
-      : optimizer_(optimizer), prepared_(std::move(prepared)) {}
+  // `branches` may be null.
+  Preparation(prompt::Optimizer& optimizer, BranchStore* branches, prompt::Prepared prepared)
+      : optimizer_(optimizer), branches_(branches), prepared_(std::move(prepared)) {}
   // A request that never finished was never answered, so the optimizer forgets it.
   ~Preparation() override {
-    if (!told_) optimizer_.Abandon(prepared_);
+    if (told_) return;
+    optimizer_.Abandon(prepared_);
+    if (branches_ == nullptr || !prepared_.branch) return;
+    branches_->Withdraw(prepared_.branch->token, prepared_.before ? prepared_.before->token : 0);
   }
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
@@ -80,6 +84,7 @@ class Preparation final : public upstream::ExchangePreparation {
 
  private:
   prompt::Optimizer& optimizer_;
+  BranchStore* const branches_;
   const prompt::Prepared prepared_;
   std::vector<prompt::diagnose::SourceRun> runs_;
   bool told_ = false;
@@ -158,6 +163,8 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .rules_off = rules_off,
           .ttl_supported = args.upstream.cache_ttl,
           .has_conversation_header = !FindHeader(args.fields, "x-grok-conv-id").empty(),
+          .is_fixed = untouched,
+          .is_recalled = args.is_recalled,
           .now_us = WallClock::NowUs()};
 }
 
@@ -237,10 +244,52 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   prompt::OptimizeArgs asked = ArgsOf(args);
   asked.imposed = cap;
   prompt::Prepared prepared = optimizer_.Prepare(asked);
+  if (!prepared.recall.empty()) {
+    result.recall = RecallOf(prepared, args.tenant);
+    return result;
+  }
+  Count(prepared);
+  if (parts_.branches != nullptr && prepared.branch) {
+    result.write = parts_.branches->Stage({.tenant = args.tenant,
+                                           .branch = prepared.branch,
+                                           .before = prepared.before,
+                                           .keys = prepared.keys});
+  }
   result.body = std::exchange(prepared.body, std::nullopt);
   result.headers = std::exchange(prepared.headers, {});
-  result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
+  result.preparation =
+      std::make_shared<Preparation>(optimizer_, parts_.branches, std::move(prepared));
   return result;
+}
+
+std::function<void()> Prompts::RecallOf(const prompt::Prepared& prepared, std::string_view tenant) {
+  return [this, keys = prepared.recall, tenant = std::string(tenant)] {
+    for (const BranchStore::Recalled& conversation : parts_.branches->Recall(keys)) {
+      optimizer_.Restore(
+          {.tenant = tenant, .keys = conversation.keys, .branches = conversation.branches});
+    }
+  };
+}
+
+prompt::Optimizer::Options Prompts::WithPast(prompt::Optimizer::Options options,
+                                             const Parts& parts) {
+  static const prompt::history::NoPast kNothing;
+  if (parts.branches != nullptr) {
+    options.past = parts.branches;
+  } else if (parts.must_keep) {
+    options.past = &kNothing;
+  }
+  return options;
+}
+
+void Prompts::Count(const prompt::Prepared& prepared) {
+  using prompt::history::Rewrite;
+  if (parts_.metrics == nullptr) return;
+  if (prepared.is_lost) parts_.metrics->requests_with_lost_state.Add();
+  if (prepared.rewrite == Rewrite::kNone) return;
+  parts_.metrics->prefix_rewrites
+      .With({prepared.rewrite == Rewrite::kClient ? "client" : "gateway"})
+      .Add();
 }
 
 Result<void> Prompts::CheckUnread(const Args& args) {
@@ -253,7 +302,7 @@ Result<void> Prompts::CheckUnread(const Args& args) {
 std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
                                                               upstream::wire::Endpoint endpoint,
                                                               std::string_view tenant) {
-  return std::make_shared<Preparation>(optimizer_,
+  return std::make_shared<Preparation>(optimizer_, nullptr,
                                        optimizer_.Prepare({.body = body,
                                                            .endpoint = endpoint,
                                                            .tenant = tenant,
@@ -268,6 +317,9 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
                        upstream::ExchangePreparation& preparation) {
   auto& own = static_cast<Preparation&>(preparation);
   const prompt::Prepared& prepared = own.prepared();
+  if (parts_.metrics != nullptr && facts.num_thinking_dropped > 0) {
+    parts_.metrics->thinking_dropped.Add(facts.num_thinking_dropped);
+  }
   record.mode = prompt::ModeName(prepared.mode);
   if (!prepared.unreadable.empty()) return;
   record.conversation = ToHex(prepared.conversation.id);
@@ -335,8 +387,9 @@ uint32_t RulesOffIn(Mode mode) {
   uint32_t bits = 0;
   for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
     const auto rule = static_cast<Rule>(i);
-    const bool is_of_stabilize =
-        rule == Rule::kVolatileMoved || rule == Rule::kVolatileHeld || rule == Rule::kReminderKept;
+    const bool is_of_stabilize = rule == Rule::kVolatileMoved || rule == Rule::kVolatileHeld ||
+                                 rule == Rule::kReminderKept || rule == Rule::kSystemSlots ||
+                                 rule == Rule::kToolSlots;
     const bool is_off = mode == Mode::kObserve || (is_of_stabilize && mode != Mode::kStabilize);
     if (is_off) bits |= uint32_t{1} << i;
   }
@@ -362,6 +415,25 @@ void WriteSources(const Prompts::Args& args, protocol::form::JsonWriter& json) {
   json.EndObject();
 }
 
+// Writes the templates of one model.
+void WriteTemplates(const prompt::templates::TenantTemplates::OfModel& model,
+                    protocol::form::JsonWriter& json) {
+  for (const prompt::templates::Template& it : model.templates) {
+    json.BeginObject().Key("model").String(model.model);
+    json.Key("place").String(prompt::templates::PlaceName(it.slot->form.place));
+    json.Key("line").String(prompt::templates::LineOf(it));
+    json.Key("is_slot").Bool(it.is_slot).Key("moves").Bool(it.is_slot && it.slot->moves);
+    json.Key("why").String(prompt::templates::WhyOf(it));
+    json.Key("value_changes").Unsigned(it.value_changes);
+    json.Key("word_changes").Unsigned(it.word_changes);
+    json.Key("conversations_changed").Unsigned(it.conversations);
+    json.Key("conversations_begun").Unsigned(it.begun);
+    json.Key("conversations_begun_otherwise").Unsigned(it.begun_changed);
+    json.Key("line_tokens").Unsigned(it.line_tokens);
+    json.Key("tokens_at_stake").Unsigned(it.stake_tokens).EndObject();
+  }
+}
+
 void WritePlan(const prompt::planner::Plan& plan, protocol::form::JsonWriter& json) {
   json.Key("plan").BeginObject().Key("reason").String(plan.reason);
   json.Key("expected_reuse").Number(plan.expected_reuse);
@@ -382,6 +454,15 @@ config::UpstreamConfig LocalUpstream() {
   local.name = "local";
   local.mode = prompt::ModeName(Mode::kObserve);
   return local;
+}
+
+std::string Prompts::ListTemplates(std::string_view tenant) const {
+  std::string text;
+  protocol::form::JsonWriter json(text);
+  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  for (const auto& model : optimizer_.templates().List(tenant).models) WriteTemplates(model, json);
+  json.EndArray().EndObject();
+  return text;
 }
 
 std::string Prompts::Explain(const Args& args) const {
@@ -415,6 +496,11 @@ std::string Prompts::Explain(const Args& args) const {
   WritePlan(prepared.plan, json);
   WriteRules(prepared, asked.rules_off | RulesOffIn(prepared.mode), json);
   WriteSources(args, json);
+  json.Key("templates").BeginArray();
+  for (const auto& model : optimizer_.templates().List(args.tenant).models) {
+    if (model.model == prepared.model) WriteTemplates(model, json);
+  }
+  json.EndArray();
   json.Key("notes").BeginArray();
   for (const std::string& note : prepared.notes) json.String(note);
   json.EndArray().EndObject();

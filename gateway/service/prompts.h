@@ -3,6 +3,7 @@
 // the local engine. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,10 +14,12 @@
 #include "gateway/config/config.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
+#include "gateway/metrics/prompt_metrics.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/protocol/form/completion.h"
+#include "gateway/service/branch_store.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
 
@@ -40,7 +43,17 @@ config::UpstreamConfig LocalUpstream();
 
 class Prompts {
  public:
-  explicit Prompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
+  // What prompts are kept in and counted by. Both may be null, and must outlive it.
+  struct Parts {
+    BranchStore* branches = nullptr;
+    metrics::PromptMetrics* metrics = nullptr;
+    // Without `branches`, new conversations go out as received, because a restart would forget what
+    // was changed in them.
+    bool must_keep = false;
+  };
+  explicit Prompts(const prompt::Optimizer::Options& options) : Prompts(options, Parts{}) {}
+  Prompts(const prompt::Optimizer::Options& options, const Parts& parts)
+      : parts_(parts), optimizer_(WithPast(options, parts)) {}
 
   struct Args {
     std::string_view body;  // with its content-encoding removed
@@ -54,6 +67,7 @@ class Prompts {
     const config::KeyConfig* key = nullptr;      // the caller's; null if the gateway has no keys
     const upstream::wire::HeaderFields& fields;  // the request's
     std::string_view credential;                 // as sent to the upstream
+    bool is_recalled = false;                    // Prompt::recall of an earlier call has been run
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.
@@ -82,7 +96,16 @@ class Prompts {
     std::optional<std::string> body;  // the body to send; absent: the received one
     std::vector<prompt::Header> headers;
     std::shared_ptr<upstream::ExchangePreparation> preparation;  // null: not tracked
+    // If not empty, nothing was prepared: run it where waiting for the disk is allowed, then call
+    // Prepare again with `is_recalled`, whether it has ended or not. It owns what it uses.
+    std::function<void()> recall;
+    // What has to be on disk before the request goes out, or as long as it may wait for that.
+    std::optional<BranchStore::Write> write;
   };
+  // Stores a write; waits for the disk.
+  void Commit(const BranchStore::Write& write) { parts_.branches->Commit(write); }
+  // As BranchStore::GoOut.
+  void GoOut(const BranchStore::Write& write) { parts_.branches->GoOut(write); }
   // Takes time with what is new in the body. Returns kInvalidArgument if the caller's key limits
   // answers and this request cannot be limited. REQUIRES: HasAnswer(endpoint).
   Result<Prompt> Prepare(const Args& args);
@@ -95,6 +118,9 @@ class Prompts {
                                                        std::string_view tenant);
   // Returns as JSON what Prepare would do, without remembering the prompt.
   std::string Explain(const Args& args) const;
+
+  // Returns as JSON the lines of the tenant's prompts that have been learnt to change.
+  std::string ListTemplates(std::string_view tenant) const;
 
   // Writes into the ledger's record what became of the request.
   void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
@@ -114,6 +140,12 @@ class Prompts {
   static protocol::form::OutputLimit LimitOf(const Args& args);
   static std::string_view WhyFixed(const Args& args);
 
+  static prompt::Optimizer::Options WithPast(prompt::Optimizer::Options options,
+                                             const Parts& parts);
+  void Count(const prompt::Prepared& prepared);
+  std::function<void()> RecallOf(const prompt::Prepared& prepared, std::string_view tenant);
+
+  const Parts parts_;
   prompt::Optimizer optimizer_;
 };
 

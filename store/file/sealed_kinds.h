@@ -25,5 +25,15 @@ inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
                                            .purpose = "prompts",
                                            .source = "service.prompt_store",
                                            .name = "a part of a prompt"};
+inline constexpr SealedKind kBranchKind = {.magic = 0x5242564b,  // "KVBR"
+                                           .version = 1,
+                                           .purpose = "branches",
+                                           .source = "service.branch_store",
+                                           .name = "a row of a conversation"};
+inline constexpr SealedKind kBranchBytesKind = {.magic = 0x4342564b,  // "KVBC"
+                                                .version = 1,
+                                                .purpose = "branch bytes",
+                                                .source = "service.branch_store",
+                                                .name = "bytes sent in a conversation"};
 
 }  // namespace kvgate::store::file

@@ -40,12 +40,13 @@ bool IsSealedVersion(const SealedKind& kind, uint16_t version) {
 }  // namespace
 
 std::string Seal(const SealedKind& kind, const Keyring& ring, std::string_view key,
-                 std::string_view body) {
-  return Wrap(kind, kind.version, key, ring.Seal({.purpose = kind.purpose, .name = key}, body));
+                 std::string_view body, std::string_view tenant) {
+  const Keyring::Place place = {.purpose = kind.purpose, .tenant = tenant, .name = key};
+  return Wrap(kind, kind.version, key, ring.Seal(place, body));
 }
 
 Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::string_view key,
-                             std::string_view value) {
+                             std::string_view value, std::string_view tenant) {
   if (value.size() < kHeadBytes) return Damaged(kind, "it is cut short");
   ByteReader reader(value);
   const auto checksum = reader.Take<uint64_t>();
@@ -61,7 +62,8 @@ Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::s
   if (magic != kind.magic || !IsSealedVersion(kind, version)) {
     return Damaged(kind, fmt::format("version {}, not {}", version, kind.version));
   }
-  Result<std::string> opened = ring.Open({.purpose = kind.purpose, .name = key}, body);
+  Result<std::string> opened =
+      ring.Open({.purpose = kind.purpose, .tenant = tenant, .name = key}, body);
   if (opened) return UnsealedValue{.body = std::move(*opened), .version = version};
   Error error = std::move(opened.error());
   if (error.code == ErrorCode::kUnsupported) error.code = ErrorCode::kDataLoss;

@@ -30,13 +30,14 @@ struct UnsealedValue {
   uint16_t version = 0;
 };
 
+// `tenant` names the owner of a value that belongs to one, so that no other's place takes it.
 std::string Seal(const SealedKind& kind, const Keyring& ring, std::string_view key,
-                 std::string_view body);
+                 std::string_view body, std::string_view tenant = {});
 // Returns kDataLoss if the value is truncated, damaged or of another kind or version. Returns
 // kPermissionDenied if it is intact but sealed with a secret that is not in the ring; do not delete
 // it, because the secret may come back.
 Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::string_view key,
-                             std::string_view value);
+                             std::string_view value, std::string_view tenant = {});
 // Returns true if the body is sealed with a secret that is not in the ring. Does not check for
 // damage.
 bool IsOfAnotherSecret(const SealedKind& kind, const Keyring& ring, std::string_view value);

@@ -1,6 +1,8 @@
 // Tests texts written by clients, upstreams and models: bodies of every dialect and their
 // translation, events, and replies that are parsed.
+#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,8 +11,10 @@
 #include "engine/text/output/families.h"
 #include "engine/text/output/reply_parser.h"
 #include "gateway/ledger/reply_scanner.h"
+#include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/parse/volatile_text.h"
+#include "gateway/prompt/templates/text_lines.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
@@ -216,6 +220,51 @@ TEST(BodiesComplexityTimingTest, VolatileTextInPrompts) {
   };
   ExpectReadsLinearly("volatile text", texts,
                       [](auto text) { (void)prompt::parse::FindVolatile(text); });
+}
+
+// Returns lines that differ in their first word.
+std::string Lines(size_t n, std::string_view behind) {
+  std::string text;
+  for (size_t i = 0; text.size() < n; ++i) {
+    for (size_t k = i + 1; k > 0; k /= 26) text += static_cast<char>('a' + k % 26);
+    text += behind;
+  }
+  return text;
+}
+
+TEST(BodiesComplexityTimingTest, LinesThatMayChange) {
+  const std::vector<Body> texts = {
+      {"lines with values", 20'000, [](size_t n) { return Lines(n, " is now at 7 of it\n"); }},
+      {"lines without", 20'000, [](size_t n) { return Lines(n, " is not now\n"); }},
+      {"one line many times", 20'000, [](size_t n) { return Repeated("it is now 7\n", n / 12); }},
+      {"quotes", 20'000, [](size_t n) { return Repeated("=\"", n / 2); }},
+      {"quotes behind blanks", 20'000, [](size_t n) { return Repeated("= \"\\", n / 4); }},
+      {"values and separators", 20'000, [](size_t n) { return Repeated("7 , . ", n / 6); }},
+      {"paths", 20'000, [](size_t n) { return Repeated("/a./.", n / 5); }},
+  };
+  ExpectReadsLinearly("aligned lines", texts, [](std::string_view text) {
+    std::string now = "first\n" + std::string(text);
+    std::replace(now.begin(), now.end(), '7', '8');
+    const prompt::templates::TextLines before(text, nullptr);
+    const prompt::templates::TextLines after(now, &before);
+    (void)prompt::templates::AlignLines(before, after);
+  });
+  ExpectReadsLinearly("slots", texts, [](std::string_view text) {
+    prompt::Optimizer optimizer{prompt::Optimizer::Options{}};
+    std::string system(text);
+    for (const char digit : {'7', '8', '9'}) {
+      std::replace(system.begin(), system.end(), static_cast<char>(digit - 1), digit);
+      const std::string body = Fields("\"system\":" + nlohmann::json(system).dump() +
+                                      R"(,"messages":[{"role":"user","content":"a"}])");
+      prompt::OptimizeArgs args;
+      args.body = body;
+      args.endpoint = upstream::wire::Endpoint::kMessages;
+      args.session = "s";
+      args.provider = "openai";
+      args.mode = prompt::Mode::kStabilize;
+      (void)optimizer.Prepare(args);
+    }
+  });
 }
 
 // --- what upstreams answer --------------------------------------------------------------------

@@ -87,7 +87,7 @@ class MigrationTest(Case):
             self.check_all(running, wanted)
             if "data_directory_1." in archive.name:
                 self.assertRegex(running.log(),
-                                 r"is migrated from format 1 to 2: 6 turns of 3 conversations and "
+                                 r"is migrated from format 1 to 3: 6 turns of 3 conversations and "
                                  r"2 pins are kept, now sealed; 0 damaged turns are dropped; "
                                  r"[1-9]\d* records of KV are dropped")
                 self.assertRegex(running.log(), r"[1-9]\d* parts of prompts of an older version")

@@ -64,6 +64,7 @@ ROWS = {
     ("GET", "/kvgate/v1/stats"): Row("kOwn"),
     ("GET", "/kvgate/v1/requests"): Row("kOwn"),
     ("GET", "/kvgate/v1/requests/{id}"): Row("kOwn", None, "request"),
+    ("GET", "/kvgate/v1/templates"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes/{id}/export"): Row("kOwn", None, "prefix"),
     ("POST", "/kvgate/v1/prefixes/{id}/pin"): Row("kOwn", {"name": "stolen", "ttl_seconds": 1},

@@ -239,5 +239,46 @@ class RecorderTest(SimulatorCase):
         self.post("/v1/chat/completions", FaultTest.CHAT, headers={}, status=401)
 
 
+class PreservedThinkingTest(SimulatorCase):
+    def setUp(self):
+        super().setUp()
+        self.provider.thinks = True
+        self.turns = [{"role": "user", "content": "one"}]
+        for said in ("two", "three"):
+            self.turns += [{"role": "assistant", "content": self.ask(self.turns)["content"]},
+                           {"role": "user", "content": said}]
+
+    def ask(self, turns, status=200, system="s", **fields):
+        body = {"model": "claude-sonnet-5-5", "max_tokens": 60, "system": system,
+                "messages": turns, **fields}
+        return self.post("/v1/messages", body, ANTHROPIC, status)
+
+    def without(self, *numbers):
+        """The turns without the thinking of these answers."""
+        answers = iter(range(99))
+        return [{**turn, "content": [b for b in turn["content"] if b["type"] != "thinking"]}
+                if turn["role"] == "assistant" and next(answers) in numbers else turn
+                for turn in self.turns]
+
+    def test_what_only_adds_or_marks_or_removes_from_an_end_is_taken(self):
+        self.assertEqual(self.ask(self.turns)["content"][0]["type"], "thinking")
+        marked = [{"role": "user", "content": [
+            {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}]}]
+        self.ask(marked + self.turns[1:])
+        for removed in ((0,), (1,), (0, 1)):
+            self.ask(self.without(*removed))
+
+    def test_any_other_prefix_is_refused_or_its_thinking_dropped_and_named(self):
+        self.ask(self.turns, 400, system="t")
+        self.ask([{"role": "user", "content": "One"}] + self.turns[1:], 400)
+        self.turns += [{"role": "assistant", "content": self.ask(self.turns)["content"]},
+                       {"role": "user", "content": "four"}]
+        self.ask(self.without(1), 400)
+        binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        answer = self.ask(self.turns, system="t", thinking={"type": "enabled", **binding})
+        self.assertEqual([found["type"] for found in answer["input_transformations"]],
+                         ["thinking_dropped"] * 3)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -20,6 +20,7 @@ import zlib
 
 import anthropic_dialect
 import openai_dialect
+import preserved_thinking
 import prompt_cache
 from prompt_cache import BadRequest
 from wire import HEAD_BYTES_MAX, Answer, read_request, reset
@@ -55,6 +56,7 @@ class Simulator:
         self.requests, self.faults = [], []
         self.responses = {}
         self.clock_offset = 0.0
+        self.thinks = False  # models that bind thinking to the prefix think, and refuse another one
         self.num_connections = 0
         self.num_open = 0
         self.port = port
@@ -265,12 +267,15 @@ class Simulator:
             return 200, JSON, json.dumps(anthropic_dialect.count_tokens(body)).encode(), None
         if request.path == "/v1/messages":
             anthropic_dialect.check(body)
+            thinks = self.thinks and preserved_thinking.binds(body["model"])
+            thought = preserved_thinking.check(body) if thinks else None
             usage, keep = prompt_cache.anthropic_usage(self._store, body, credential)
             make, make_events = anthropic_dialect.message, anthropic_dialect.message_events
         else:
             make, make_events = OPENAI[request.path]
             prompt_cache.check_openai(body)
             *usage, keep = prompt_cache.openai_usage(self._store, body, credential)
+            thought = None
         streams = body.get("stream") and make_events is not None
         answer = (make_events if streams else make)(body, usage, words)
         # From here on the answer has begun, and what was written can be read.
@@ -280,6 +285,8 @@ class Simulator:
             return 200, EVENTS, None, answer
         if request.path == "/v1/responses":
             self.responses[answer["id"]] = answer
+        if thought:
+            preserved_thinking.add_to(answer, *thought)
         return 200, JSON, json.dumps(answer, ensure_ascii=False).encode(), None
 
     def _look_up(self, request):

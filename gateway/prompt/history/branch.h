@@ -4,6 +4,7 @@
 // for the token counts of its answer, which ConversationMemory guards.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,12 @@
 #include "gateway/prompt/history/ephemeral.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/volatile_text.h"
+#include "gateway/prompt/templates/slot_set.h"
+#include "gateway/prompt/templates/text_state.h"
+
+namespace kvgate::prompt {
+enum class Mode : uint8_t;
+}
 
 namespace kvgate::prompt::history {
 
@@ -30,12 +37,15 @@ struct CallerForm {
   bool as_list = false;                             // a string that went out as a list of one block
   uint32_t head_split = 0;                          // offset of the blocks in a message head
   std::vector<HeldValue> held;
-  std::vector<std::string> unsaid;   // lines of `caller` that went out in other segments' bytes
-  std::vector<std::string> carried;  // lines of other segments in the bytes sent, in JSON spelling
-  std::vector<Ephemeral> left;       // text in the bytes sent that `caller` no longer has
+  std::vector<std::string> unsaid;  // lines of `caller` that went out in other segments' bytes
+  std::vector<templates::CarriedLine> carried;  // lines of other segments in the bytes sent
+  std::vector<Ephemeral> left;  // text in the bytes sent that `caller` no longer has
+  std::shared_ptr<const templates::TextState> text;  // its lines; null: they were not read
 };
 
 struct Branch {
+  parse::Identity conversation;
+  uint64_t origin = 0;   // equal for the branches that go on from one first request
   parse::Identity line;  // identifies the branch from its first request on
   SentRequest request;
   parse::SharedList<CallerForm> forms;     // by segment
@@ -44,8 +54,16 @@ struct Branch {
   std::vector<parse::Identity> tools_order;
   std::vector<std::string> tail;  // volatile lines that were sent last, in JSON spelling
   bool lines_move = false;        // lines leave the system prompt; decided by the first request
-  size_t bytes = 0;               // of memory
-  bool finished = false;          // guarded by ConversationMemory
+  std::shared_ptr<const templates::SlotSet> slots;  // those it began with; null: none
+  // The mode and the rules that were off when it began. A later configuration does not change them,
+  // because what was sent stays as it is.
+  Mode mode{};
+  uint32_t rules_off = 0;
+  uint64_t token = 0;        // names this very request, beyond the process
+  bool is_restored = false;  // of an earlier process; see restored_branch.h
+  bool is_lost = false;      // what was sent before it is not known; it goes out as received
+  size_t bytes = 0;          // of memory
+  bool finished = false;     // guarded by ConversationMemory
 };
 
 }  // namespace kvgate::prompt::history

@@ -1,8 +1,9 @@
 // Types for what one conversation has sent to its upstream: the last request, its segments and
 // parameters, and the key under which the conversation is found.
 //
-// A conversation without a key is recognised by model, system, tools and first user message. If
-// several share that beginning (sub-agents), the one with the longest common prefix is taken.
+// A conversation without a key is recognised by its turns up to the first answer, also when system
+// prompt, tools or early reminders have changed. If several share them (sub-agents), the one with
+// the longest common prefix is taken.
 // Nothing is shared between tenants.
 #pragma once
 
@@ -31,6 +32,7 @@ struct SentSegment {
   std::shared_ptr<const std::string> bytes;  // without breakpoint; null: beyond the memory's bound
   std::optional<parse::Breakpoint> breakpoint;  // the breakpoint that went out with it
   bool is_volatile = false;
+  bool has_volatile = false;
   uint32_t num_tokens = 0;
 };
 

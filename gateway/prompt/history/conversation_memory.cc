@@ -13,30 +13,34 @@ namespace {
 // Bounds per conversation; an agent with its helpers has a handful of branches at a time.
 constexpr size_t kBranchesMax = 32;
 constexpr size_t kAliasesMax = 8;
+// The newest conversations that are found under one alias, such as one first turn.
+constexpr size_t kConversationsMax = 32;
 
 }  // namespace
 
-ConversationMemory::Line ConversationMemory::Find(std::span<const Identity> keys,
-                                                  bool with_branches) const {
+ConversationMemory::Branches ConversationMemory::Find(std::span<const Identity> keys) const {
+  Branches branches;
+  std::vector<const Conversation*> taken;
   const std::lock_guard lock(mutex_);
+  const auto take = [&](const Conversation& conversation) {
+    if (std::find(taken.begin(), taken.end(), &conversation) != taken.end()) return;
+    taken.push_back(&conversation);
+    branches.insert(branches.end(), conversation.branches.begin(), conversation.branches.end());
+  };
   for (const Identity& key : keys) {
-    const auto found = by_key_.find(key);
-    if (found == by_key_.end()) continue;
-    const Conversation& conversation = *found->second;
-    Line line{conversation.id, {}};
-    if (with_branches) {
-      line.branches.assign(conversation.branches.begin(), conversation.branches.end());
-    }
-    return line;
+    if (const auto found = by_id_.find(key); found != by_id_.end()) take(*found->second);
+    const auto found = by_alias_.find(key);
+    if (found == by_alias_.end()) continue;
+    for (const List::iterator& conversation : found->second) take(*conversation);
   }
-  return {keys.empty() ? Identity{} : keys.front(), {}};
+  return branches;
 }
 
 void ConversationMemory::Remember(const Commit& commit) {
   Dropped dropped;
   const std::lock_guard lock(mutex_);
-  auto found = by_key_.find(commit.conversation);
-  if (found == by_key_.end()) {
+  auto found = by_id_.find(commit.conversation);
+  if (found == by_id_.end()) {
     // Everything that may throw for lack of memory runs first, so that a failure changes nothing.
     List added;
     added.push_front(
@@ -45,7 +49,7 @@ void ConversationMemory::Remember(const Commit& commit) {
     Order place{added.begin()};
     added.front().place = place.begin();
     Order& order = tenants_[commit.tenant].conversations;
-    found = by_key_.emplace(commit.conversation, added.begin()).first;
+    found = by_id_.emplace(commit.conversation, added.begin()).first;
     list_.splice(list_.begin(), added);
     order.splice(order.begin(), place);
     const size_t bytes = std::exchange(list_.front().bytes, 0);
@@ -56,10 +60,7 @@ void ConversationMemory::Remember(const Commit& commit) {
   list_.splice(list_.begin(), list_, place);
   Order& order = tenants_[conversation.tenant].conversations;
   order.splice(order.begin(), order, conversation.place);
-  for (const Identity& alias : commit.aliases) {
-    if (conversation.aliases.size() >= kAliasesMax) break;
-    if (by_key_.emplace(alias, place).second) conversation.aliases.push_back(alias);
-  }
+  for (const Identity& alias : commit.aliases) AddAliasLocked(place, alias);
   auto& branches = conversation.branches;
   auto leaves = branches.end();
   if (commit.replaced) leaves = std::find(branches.begin(), branches.end(), commit.replaced);
@@ -81,8 +82,8 @@ void ConversationMemory::Withdraw(const Identity& conversation,
                                   const std::shared_ptr<const Branch>& before) {
   Dropped dropped;
   const std::lock_guard lock(mutex_);
-  const auto found = by_key_.find(conversation);
-  if (found == by_key_.end()) return;
+  const auto found = by_id_.find(conversation);
+  if (found == by_id_.end()) return;
   auto& branches = found->second->branches;
   const auto place = std::find(branches.begin(), branches.end(), branch);
   if (place == branches.end()) return;
@@ -142,9 +143,36 @@ void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropp
   const auto tenant = tenants_.find(conversation->tenant);
   tenant->second.conversations.erase(conversation->place);
   if (tenant->second.conversations.empty()) tenants_.erase(tenant);
-  for (const Identity& alias : conversation->aliases) by_key_.erase(alias);
-  by_key_.erase(conversation->id);
+  for (const Identity& alias : conversation->aliases) DropAliasLocked(conversation, alias);
+  by_id_.erase(conversation->id);
   list_.erase(conversation);
+}
+
+void ConversationMemory::AddAliasLocked(List::iterator conversation, const Identity& alias) {
+  std::vector<Identity>& aliases = conversation->aliases;
+  if (std::find(aliases.begin(), aliases.end(), alias) != aliases.end()) {
+    std::vector<List::iterator>& known = by_alias_[alias];
+    const auto at = std::find(known.begin(), known.end(), conversation);
+    std::rotate(known.begin(), at, at + 1);
+    return;
+  }
+  if (aliases.size() >= kAliasesMax) {
+    DropAliasLocked(conversation, aliases.front());
+    aliases.erase(aliases.begin());
+  }
+  std::vector<List::iterator>& known = by_alias_[alias];
+  if (known.size() >= kConversationsMax) {
+    std::erase(known.back()->aliases, alias);
+    known.pop_back();
+  }
+  known.insert(known.begin(), conversation);
+  aliases.push_back(alias);
+}
+
+void ConversationMemory::DropAliasLocked(List::iterator conversation, const Identity& alias) {
+  const auto found = by_alias_.find(alias);
+  std::erase(found->second, conversation);
+  if (found->second.empty()) by_alias_.erase(found);
 }
 
 }  // namespace kvgate::prompt::history

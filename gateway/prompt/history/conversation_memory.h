@@ -22,19 +22,16 @@ class ConversationMemory {
  public:
   explicit ConversationMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  struct Line {
-    parse::Identity conversation;
-    std::vector<std::shared_ptr<const Branch>> branches;  // newest first
-  };
-  // Returns the conversation found under the first known key of `keys`, else an empty line for the
-  // first key. Callers that will not continue a branch pass `with_branches` = false to skip copying
-  // them.
-  Line Find(std::span<const parse::Identity> keys, bool with_branches = true) const;
+  using Branches = std::vector<std::shared_ptr<const Branch>>;
+  // Returns the branches of all conversations known under any of the keys: those of the first key
+  // first, and of one conversation the newest first.
+  Branches Find(std::span<const parse::Identity> keys) const;
 
   struct Commit {
     parse::Identity tenant = {};
     parse::Identity conversation;
-    std::span<const parse::Identity> aliases;  // other keys under which it can be found
+    // Other keys under which it can be found, as may other conversations.
+    std::span<const parse::Identity> aliases;
     std::shared_ptr<Branch> branch;
     std::shared_ptr<const Branch> replaced = {};  // the branch that it continues; may be null
   };
@@ -76,13 +73,16 @@ class ConversationMemory {
   void Count(Conversation& conversation, int64_t bytes);
   List::iterator NextToGoLocked();
   void EraseLocked(List::iterator conversation, Dropped& dropped);
+  void AddAliasLocked(List::iterator conversation, const parse::Identity& alias);
+  void DropAliasLocked(List::iterator conversation, const parse::Identity& alias);
 
   const size_t bytes_max_;
   mutable std::mutex mutex_;
   List list_;  // last used first
   std::unordered_map<parse::Identity, Tenant> tenants_;
   parse::Identity largest_;  // the last tenant that exceeded half of bytes_max_
-  std::unordered_map<parse::Identity, List::iterator> by_key_;
+  std::unordered_map<parse::Identity, List::iterator> by_id_;
+  std::unordered_map<parse::Identity, std::vector<List::iterator>> by_alias_;  // newest first
   size_t bytes_ = 0;
 };
 

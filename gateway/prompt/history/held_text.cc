@@ -7,6 +7,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/volatile_line.h"
 #include "gateway/prompt/parse/volatile_text.h"
+#include "gateway/prompt/templates/text_lines.h"
 
 namespace kvgate::prompt::history {
 
@@ -41,7 +42,7 @@ bool StandAlike(std::string_view a, const std::vector<VolatileSpan>& in_a, std::
 
 // Adds the differences to `held`; false if `now` has text that `before` lacks. REQUIRES: without
 // their spans the texts are equal up to white space.
-bool Compare(std::string_view before, std::string_view now, HeldText& held) {
+bool Compare(std::string_view before, std::string_view now, bool is_text, HeldText& held) {
   if (before == now) return true;
   const std::vector<VolatileSpan> old = HeldSpans(before);
   const std::vector<VolatileSpan> own = HeldSpans(now);
@@ -58,6 +59,10 @@ bool Compare(std::string_view before, std::string_view now, HeldText& held) {
     while (!changed && old.size() - at >= own.size() - i) {
       if (old[at].kind == own[i].kind) {
         changed = parse::ChangedLines(In(before, old[at]), In(now, own[i]), true);
+        // An agent's sentences change too. A tool's output may only look like a reminder.
+        if (!changed && is_text && own[i].kind == parse::VolatileKind::kReminder) {
+          changed = templates::ChangedValues(In(before, old[at]), In(now, own[i]));
+        }
       }
       if (!changed) leave(old[at]);
       ++at;
@@ -82,7 +87,7 @@ std::optional<HeldText> CompareHeld(std::string_view before, std::string_view no
   if (old.size() != own.size()) return std::nullopt;
   HeldText held;
   for (size_t i = 0; i < own.size(); ++i) {
-    if (!Compare(old[i], own[i], held)) return std::nullopt;
+    if (!Compare(old[i], own[i], content == parse::Content::kText, held)) return std::nullopt;
   }
   return held;
 }

@@ -19,9 +19,9 @@ struct HeldText {
 };
 
 // Compares `before` with `now` for the case that `before` is sent. The changed lines then have to
-// be said elsewhere, and what has left must be text that may be sent again. Both are JSON values
-// without breakpoints. Returns nullopt if `now` has other new text, so that `before` cannot stand
-// for it.
+// be said elsewhere, and what has left must be text that may be sent again. Lines of a reminder may
+// differ in any values, whatever their form. Both are JSON values without breakpoints. Returns
+// nullopt if `now` has other new text, so that `before` cannot stand for it.
 std::optional<HeldText> CompareHeld(std::string_view before, std::string_view now,
                                     parse::Content content);
 

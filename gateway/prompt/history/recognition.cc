@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_set>
 
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/templates/masked_line.h"
 
 namespace kvgate::prompt::history {
 
@@ -16,6 +19,9 @@ using parse::Identity;
 using parse::Section;
 
 namespace {
+
+// Shorter answers are given in many conversations.
+constexpr uint32_t kTellingTokensMin = 16;
 
 // Returns the string `value`, or the string in its member `name`; empty if there is neither.
 std::string StringIn(std::string_view value, std::string_view name) {
@@ -79,7 +85,6 @@ struct Beginning {
   Identity tools;
   Identity system;
   Identity first_user;
-  bool has_tools = false;
 };
 
 Beginning BeginningOf(const parse::RequestLayout& layout) {
@@ -103,7 +108,6 @@ Beginning BeginningOf(const parse::RequestLayout& layout) {
     }
   }
   std::sort(tools.begin(), tools.end());
-  begin.has_tools = !tools.empty();
   for (const Identity& tool : tools) begin.tools = Chain(begin.tools, tool, Domain::kTools);
   return begin;
 }
@@ -123,8 +127,11 @@ size_t NextTurn(const Segments& segments, size_t at) {
 }
 
 struct Score {
-  size_t shared = 0;      // equal segments of turns from the front
-  bool extends = false;   // the whole branch is shared
+  size_t shared = 0;      // equal segments of turns, from the front or from the first answer on
+  size_t answers = 0;     // of these, the assistant's
+  bool extends = false;   // the request holds the whole branch
+  bool is_all = false;    // the branch holds the whole request
+  bool skips = false;     // the turns in front of the first answer differ
   bool overlaps = false;  // half of the branch's segments occur, in any place
 };
 
@@ -145,17 +152,41 @@ bool Overlaps(const SentSegments& sent, const Segments& now) {
 }
 
 template <typename Segments>
-Score ScoreOf(const Branch& branch, const Segments& now) {
+size_t FirstAnswer(const Segments& segments) {
+  size_t at = NextTurn(segments, 0);
+  while (at < segments.size() && segments[at].role != parse::Role::kAssistant) {
+    at = NextTurn(segments, at + 1);
+  }
+  return at;
+}
+
+// Returns true for an answer that no other conversation is likely to have.
+bool IsTelling(const parse::Segment& answer) {
+  return answer.content == parse::Content::kToolCall || answer.num_tokens >= kTellingTokensMin;
+}
+
+Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool by_content) {
   const SentSegments& sent = branch.request.segments;
   Score score;
   size_t b = NextTurn(sent, 0);
   size_t n = NextTurn(now, 0);
-  while (b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n])) {
+  const auto is_same = [&] {
+    return b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n]);
+  };
+  if (by_content && !is_same()) {
+    b = FirstAnswer(sent);
+    n = FirstAnswer(now);
+    score.skips = n < now.size() && IsTelling(now[n]);
+    if (!score.skips) return score;
+  }
+  while (is_same()) {
     ++score.shared;
+    score.answers += now[n].role == parse::Role::kAssistant ? 1 : 0;
     b = NextTurn(sent, b + 1);
     n = NextTurn(now, n + 1);
   }
   score.extends = b == sent.size() && score.shared > 0;
+  score.is_all = n == now.size() && score.shared > 0;
   score.overlaps = score.shared == 0 && Overlaps(sent, now);
   return score;
 }
@@ -169,6 +200,165 @@ Identity SystemOf(const Segments& segments) {
   }
   return system;
 }
+
+// The words of a system prompt as JSON spells it, and its lines without their values; both sorted.
+struct SystemText {
+  std::vector<uint64_t> words;
+  std::vector<uint64_t> masks;
+
+  void Add(std::string_view json) {
+    while (!json.empty()) {
+      const size_t end = std::min(json.find("\\n"), json.size());
+      const std::string_view line = json.substr(0, end);
+      masks.push_back(templates::HashOf(templates::MaskLine(line).text));
+      for (size_t at = 0; at < line.size();) {
+        const size_t word_end = std::min(line.find(' ', at), line.size());
+        words.push_back(templates::HashOf(line.substr(at, word_end - at)));
+        at = word_end + 1;
+      }
+      json.remove_prefix(std::min(end + 2, json.size()));
+    }
+  }
+  void Sort() {
+    std::sort(words.begin(), words.end());
+    std::sort(masks.begin(), masks.end());
+  }
+};
+
+size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  size_t common = 0;
+  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    if (a[i] == b[k]) ++common;
+    const bool is_less = a[i] < b[k];
+    if (a[i] <= b[k]) ++i;
+    if (!is_less) ++k;
+  }
+  return common;
+}
+
+SystemText SystemTextOf(const Branch& branch) {
+  SystemText text;
+  for (size_t i = 0; i < branch.request.segments.size(); ++i) {
+    const SentSegment& segment = branch.request.segments[i];
+    if (segment.place.section == Section::kMessages) break;
+    const CallerForm& form = branch.forms[i];
+    const std::string* caller = form.caller ? form.caller.get() : segment.bytes.get();
+    if (segment.place.section == Section::kSystem && caller != nullptr) text.Add(*caller);
+  }
+  text.Sort();
+  return text;
+}
+
+SystemText SystemTextOf(std::string_view body, const parse::RequestLayout& layout) {
+  SystemText text;
+  std::string assembled;
+  for (const parse::Segment& segment : layout.segments) {
+    if (segment.place.section != Section::kSystem) continue;
+    text.Add(parse::BytesOf(body, segment, assembled));
+  }
+  text.Sort();
+  return text;
+}
+
+template <typename Segments>
+std::vector<Identity> ToolsOf(const Segments& segments) {
+  std::vector<Identity> tools;
+  for (const auto& segment : segments) {
+    if (segment.place.section == Section::kTools) tools.push_back(segment.stable);
+  }
+  std::sort(tools.begin(), tools.end());
+  return tools;
+}
+
+// Chooses among the branches of conversations that have no name. A run of turns that holds an
+// answer proves a conversation. Before its first answer is known, its beginning has to be alike,
+// because many conversations begin with the same words of a user.
+class ContentChooser {
+ public:
+  ContentChooser(std::string_view body, const parse::RequestLayout& layout)
+      : body_(body), layout_(layout) {}
+
+  Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
+    for (const auto& branch : branches) {
+      const Score score = ScoreOf(*branch, layout_.segments, true);
+      const bool is_proof = score.answers > 0 && !score.skips;
+      if (!is_proof && !(score.extends && IsAlike(*branch))) continue;
+      candidates_.push_back({.branch = branch, .score = score});
+    }
+    Candidate* best = nullptr;
+    for (Candidate& it : candidates_) {
+      if (best == nullptr || Compare(it, *best) > 0) best = &it;
+    }
+    // No value may pass from one conversation to another: if it may be either, it is neither.
+    if (best == nullptr || IsAmbiguous(*best)) return {};
+    return {.branch = best->branch, .extends = best->score.extends};
+  }
+
+ private:
+  struct Candidate {
+    std::shared_ptr<const Branch> branch;
+    Score score;
+    std::optional<size_t> words = {};  // as WordsIn, once it has been asked
+  };
+
+  const SystemText& OwnText() {
+    if (!own_text_) own_text_ = SystemTextOf(body_, layout_);
+    return *own_text_;
+  }
+  bool IsAlike(const Branch& branch) {
+    const std::vector<Identity> tools = ToolsOf(layout_.segments);
+    if (!tools.empty() && tools == ToolsOf(branch.request.segments)) return true;
+    if (SystemOf(layout_.segments) == SystemOf(branch.request.segments)) return true;
+    const size_t common = NumCommon(OwnText().masks, SystemTextOf(branch).masks);
+    return common * 2 >= OwnText().masks.size();
+  }
+  // Returns how many words of the request's system prompt the branch's has.
+  size_t WordsIn(Candidate& candidate) {
+    if (!candidate.words) {
+      candidate.words = NumCommon(OwnText().words, SystemTextOf(*candidate.branch).words);
+    }
+    return *candidate.words;
+  }
+  // Runs from the first turn on are better, then longer ones, among them those that the request
+  // goes on from, and then those whose system prompt has more of the request's words.
+  int Compare(Candidate& a, Candidate& b) {
+    if (a.score.skips != b.score.skips) return a.score.skips ? -1 : 1;
+    if (a.score.extends != b.score.extends) return a.score.extends ? 1 : -1;
+    if (a.score.shared != b.score.shared) return a.score.shared > b.score.shared ? 1 : -1;
+    if (a.branch->origin == b.branch->origin) return 0;
+    const size_t in_a = WordsIn(a);
+    const size_t in_b = WordsIn(b);
+    return in_a == in_b ? 0 : in_a > in_b ? 1 : -1;
+  }
+  bool IsAmbiguous(Candidate& best) {
+    return std::any_of(candidates_.begin(), candidates_.end(), [&](Candidate& it) {
+      if (it.branch->origin == best.branch->origin || it.score.extends != best.score.extends) {
+        return false;
+      }
+      // A request without a new turn repeats one of its own conversation, or another one has had
+      // the same turns before it.
+      if (best.score.is_all && it.score.shared < best.score.shared) {
+        const size_t words = WordsIn(best);
+        return words < OwnText().words.size() && WordsIn(it) >= words;
+      }
+      return Compare(it, best) == 0 && !SentAlike(*it.branch, *best.branch);
+    });
+  }
+  static bool SentAlike(const Branch& a, const Branch& b) {
+    const SentSegments& left = a.request.segments;
+    const SentSegments& right = b.request.segments;
+    if (left.size() != right.size()) return false;
+    for (size_t i = 0; i < left.size(); ++i) {
+      if (left[i].sent_raw != right[i].sent_raw) return false;
+    }
+    return true;
+  }
+
+  const std::string_view body_;
+  const parse::RequestLayout& layout_;
+  std::optional<SystemText> own_text_;
+  std::vector<Candidate> candidates_;
+};
 
 }  // namespace
 
@@ -194,17 +384,18 @@ Recognition Recognize(const RecognitionArgs& args) {
     found.keys.push_back(key_of(named.origin, HashBytes(named.key, Domain::kConversation)));
     return found;
   }
-  // The whole beginning, and what remains of it if tools and model, or the system prompt, have
-  // changed.
+  // The whole beginning, and what is left of it if system prompt, tools or model have changed, or
+  // if the first turn has.
   found.keys.push_back(key_of("all", Chain(found.shape, begin.first_user)));
-  found.keys.push_back(key_of("system", Chain(begin.system, begin.first_user)));
-  if (begin.has_tools) {
-    found.keys.push_back(key_of("tools", Chain(begin.tools, begin.first_user)));
+  if (begin.first_user != Identity{}) found.keys.push_back(key_of("opening", begin.first_user));
+  const size_t answer = FirstAnswer(args.layout.segments);
+  if (answer < args.layout.segments.size()) {
+    found.keys.push_back(key_of("answer", GistOf(args.layout.segments[answer])));
   }
   return found;
 }
 
-Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                     const parse::RequestLayout& layout, const Recognition& recognition) {
   if (!recognition.may_go_on()) return {};
   if (!recognition.holds_history && !branches.empty()) {
@@ -214,15 +405,14 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
     });
     return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
+  if (recognition.by_content()) return ContentChooser(body, layout).Choose(branches);
   std::shared_ptr<const Branch> best;
   std::shared_ptr<const Branch> overlapping;
   Score best_score;
   for (const auto& branch : branches) {
-    const Score score = ScoreOf(*branch, layout.segments);
+    const Score score = ScoreOf(*branch, layout.segments, false);
     if (score.overlaps && !overlapping) overlapping = branch;
-    // Many conversations begin with the same first turn, so it alone proves nothing.
-    const size_t least = recognition.by_content() && !score.extends ? 2 : 1;
-    if (score.shared < least) continue;
+    if (score.shared == 0) continue;
     const bool better = score.shared > best_score.shared ||
                         (score.shared == best_score.shared && score.extends && !best_score.extends);
     if (!best || better) {

@@ -35,14 +35,15 @@ struct Recognition {
 };
 Recognition Recognize(const RecognitionArgs& args);
 
-// Chooses the branch with the longest common prefix; null if the request continues none. If the
-// provider holds the history, it is the newest branch with that system prompt, else the newest of
-// all.
+// Chooses the branch with the longest common prefix; null if the request continues none. A
+// conversation without a name needs an answer in common, or a like beginning if it had none yet;
+// if it may be one of two that were sent different bytes, it is none. If the provider holds the
+// history, it is the newest branch with that system prompt, else the newest of all.
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;
   bool extends = false;  // the request contains all of its turns, so nobody will continue it again
 };
-Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                     const parse::RequestLayout& layout, const Recognition& recognition);
 
 }  // namespace kvgate::prompt::history

@@ -171,7 +171,7 @@ std::vector<Candidate> ReferenceIndex::Find(const FindArgs& args) const {
     const bool is_own = args.is_named && conversation == args.conversation;
     const std::array<Identity, 1> key = {conversation};
     size_t num_branches = 0;
-    for (auto& branch : args.conversations.Find(key).branches) {
+    for (auto& branch : args.conversations.Find(key)) {
       if (!branch->request.holds_history) continue;
       if (branch->request.time_us > args.request.time_us) continue;
       candidates.push_back({.branch = std::move(branch), .is_own = is_own});

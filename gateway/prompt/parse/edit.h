@@ -26,11 +26,14 @@ enum class Rule : uint8_t {
   kVolatileMoved,  // lines of volatile values move behind the stable prefix
   kVolatileHeld,   // values that nobody reads stay as the conversation first sent them
   kReminderKept,   // a reminder that the client moved stays where it was first seen
+  kSystemSlots,    // lines of the system prompt that are known to change move or are held
+  kToolSlots,      // likewise those of tools' descriptions
   // other
-  kSourceField,  // kvgate_source is removed
-  kOutputCap,    // the key's limits on output tokens are applied
+  kSourceField,      // kvgate_source is removed
+  kOutputCap,        // the key's limits on output tokens are applied
+  kThinkingRemoved,  // thinking goes where its prefix may not be the one that was sent before
 };
-inline constexpr size_t kNumRules = 13;
+inline constexpr size_t kNumRules = 16;
 std::string_view RuleName(Rule rule);  // "tools_order"
 
 // The bytes of `span` are replaced by `bytes`.

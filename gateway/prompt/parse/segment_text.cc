@@ -2,8 +2,33 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+
+#include "gateway/prompt/parse/element_reader.h"
+#include "gateway/prompt/parse/json_scanner.h"
 
 namespace kvgate::prompt::parse {
+namespace {
+
+// Returns a tool's description; some dialects put it into its member "function".
+Span DescriptionIn(std::string_view json, int depth) {
+  Span found;
+  JsonScanner scanner(json);
+  scanner.Object([&](const JsonScanner::Name& member) {
+    const std::optional<Span> value = scanner.Value();
+    if (!value) return false;
+    const std::string_view name = member.span.In(json);
+    if (name == "description" && value->In(json).starts_with('"')) found = *value;
+    if (name == "function" && depth == 0 && found.empty()) {
+      found = DescriptionIn(value->In(json), 1);
+      if (!found.empty()) found = {value->begin + found.begin, value->begin + found.end};
+    }
+    return true;
+  });
+  return found;
+}
+
+}  // namespace
 
 std::string_view BytesOf(std::string_view body, const Segment& segment, std::string& assembled) {
   // The brackets of the list of blocks are kept.
@@ -24,6 +49,14 @@ std::string_view BytesOf(std::string_view body, const Segment& segment, std::str
   }
   assembled.append(body, at, segment.span.end - at);
   return assembled;
+}
+
+Span TextIn(std::string_view bytes, Content content) {
+  if (content == Content::kTool) return DescriptionIn(bytes, 0);
+  if (bytes.starts_with('"')) return {0, static_cast<uint32_t>(bytes.size())};
+  ReadObject object;
+  JsonScanner scanner(bytes);
+  return ReadElement(bytes, scanner, object, nullptr).empty() ? object.text : Span{};
 }
 
 }  // namespace kvgate::prompt::parse

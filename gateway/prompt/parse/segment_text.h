@@ -12,4 +12,8 @@ namespace kvgate::prompt::parse {
 // blocks. They are put together in `assembled` if they are not contiguous.
 std::string_view BytesOf(std::string_view body, const Segment& segment, std::string& assembled);
 
+// Returns the JSON string in the bytes of a segment that is its text: of a tool its description, of
+// any other value its only text; an empty span if there is none.
+Span TextIn(std::string_view bytes, Content content);
+
 }  // namespace kvgate::prompt::parse

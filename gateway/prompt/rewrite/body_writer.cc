@@ -414,6 +414,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
             .bytes = nullptr,
             .breakpoint = {},
             .is_volatile = now.is_volatile,
+            .has_volatile = now.has_volatile,
             .num_tokens = now.num_tokens};
   } else {
     sent = *before;
@@ -442,6 +443,8 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   form.held = segment.held;
   for (const UnsaidLine& line : segment.unsaid) form.unsaid.push_back(line.json);
   if (form.held.empty() && before != nullptr && !before->held.empty()) form.held = before->held;
+  form.text = segment.text;
+  if (!form.text && before != nullptr && before->raw == form.raw) form.text = before->text;
   const bool own = !segment.bytes && !out.bytes;
   form.carried = segment.carried;
   form.left = segment.left;
@@ -532,7 +535,8 @@ void BodyWriter::Fill(history::Branch& branch) const {
     const size_t sent_bytes = sizeof(sent) + (sent.bytes ? sent.bytes->size() : 0);
     segments.push_back(std::move(sent), sent_bytes);
     size_t form_bytes = sizeof(form) + (form.caller ? form.caller->size() : 0);
-    for (const std::string& line : form.carried) form_bytes += line.size();
+    for (const templates::CarriedLine& line : form.carried) form_bytes += line.json.size();
+    if (form.text) form_bytes += form.text->num_bytes();
     for (const history::Ephemeral& left : form.left) form_bytes += left.text.size();
     branch.forms.push_back(std::move(form), form_bytes);
   }

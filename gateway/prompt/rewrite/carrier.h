@@ -1,7 +1,7 @@
 // The carrier is the text of a request that takes lines which moved away from where their caller
 // has them. It is the newest suitable text, so that as little already sent text as possible
 // changes, and one to which every provider lets text be added:
-//   - a user's text: at its end;
+//   - a user's text: at its end, in a frame if there are lines of learnt slots among them;
 //   - if the newest turn consists of tool results, the last result's text: at its end, in a frame.
 //     A text block behind the results or a message after them would make it another turn, at which
 //     providers and templates leave out the earlier thinking (another answer, and a cache miss),
@@ -15,7 +15,8 @@
 
 namespace kvgate::prompt::rewrite {
 
-// The frame around lines in a tool result, in JSON spelling.
+// The frame around lines that the text's author did not write, in JSON spelling. Providers advise a
+// tag for what a program says within a user's turn, and models know this one.
 inline constexpr std::string_view kFrameBegin = "<system-reminder>";
 inline constexpr std::string_view kFrameEnd = "</system-reminder>";
 

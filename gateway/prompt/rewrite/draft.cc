@@ -21,6 +21,7 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
               .tool_keys = {},
               .tail = {},
               .lines_move = false,
+              .slots = nullptr,
               .notes = {}};
   draft.segments.reserve(layout.segments.size());
   for (const parse::Segment& segment : layout.segments) {
@@ -31,6 +32,7 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
   if (draft.branch) {
     draft.tail = draft.branch->tail;
     draft.lines_move = draft.branch->lines_move;
+    draft.slots = draft.branch->slots;
   }
   return draft;
 }

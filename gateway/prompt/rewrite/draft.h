@@ -9,6 +9,8 @@
 
 #include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/parse/request_layout.h"
+#include "gateway/prompt/templates/slot_set.h"
+#include "gateway/prompt/templates/text_state.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -34,9 +36,10 @@ struct DraftSegment {
   uint32_t head_split = 0;                   // offset of the blocks in `bytes` of a message head
   parse::Rule rule = parse::Rule::kFirstSeenBytes;  // explains `bytes` or `dropped`
   std::vector<history::HeldValue> held;
-  std::vector<UnsaidLine> unsaid;        // of the caller's value, if other bytes replace it
-  std::vector<std::string> carried;      // lines of other segments in `inner`, in JSON spelling
-  std::vector<history::Ephemeral> left;  // in `bytes`, but no longer in the caller's value
+  std::vector<UnsaidLine> unsaid;               // of the caller's value, if other bytes replace it
+  std::vector<templates::CarriedLine> carried;  // lines of other segments in `inner`
+  std::vector<history::Ephemeral> left;         // in `bytes`, but no longer in the caller's value
+  std::shared_ptr<const templates::TextState> text;  // the lines of the caller's value, if read
 };
 
 // Discards every decision on the segment, so that its caller's bytes go out.
@@ -51,6 +54,7 @@ struct Draft {
   std::vector<parse::Identity> tool_keys;  // in the draft's order
   std::vector<std::string> tail;  // volatile lines that the conversation knows after this request
   bool lines_move = false;
+  std::shared_ptr<const templates::SlotSet> slots;  // those that the conversation began with
   std::vector<std::string> notes;
 
   bool Allows(parse::Rule rule) const {

@@ -60,74 +60,99 @@ void WidenBlocks(std::string_view text, std::vector<VolatileSpan>& spans) {
   }
 }
 
-// Finds the lines of one text that are cut out, and the values that it holds.
-class LineReader {
- public:
-  LineReader(std::string_view body, const parse::Segment& segment, bool billing_stays)
-      : body_(body), segment_(segment), billing_stays_(billing_stays) {}
+using TextSpan = std::pair<size_t, size_t>;  // [begin, end) of a decoded text
 
-  // Returns false if the text has nothing volatile that a rule handles.
-  bool Read() {
-    std::string text;
-    if (segment_.text.empty() || !parse::DecodeString(segment_.text.In(body_), text, &offsets_)) {
-      return false;
-    }
-    std::vector<VolatileSpan> spans = parse::FindVolatile(text);
-    WidenBlocks(text, spans);
+// Finds the lines of one text that are volatile by their form, and the values that it holds.
+class FormReader {
+ public:
+  FormReader(const DecodedText& decoded, const parse::Segment& segment, bool billing_stays) {
+    if (!segment.has_volatile || segment.content == parse::Content::kTool) return;
+    std::vector<VolatileSpan> spans = parse::FindVolatile(decoded.text);
+    WidenBlocks(decoded.text, spans);
     for (const VolatileSpan& span : spans) {
-      if (IsMoved(text, span)) {
-        lines_.push_back(Line(text, span));
-      } else if (IsHeld(span, billing_stays_)) {
-        values_.push_back({RawOf(span.begin, span.end), span.kind});
+      if (IsMoved(decoded.text, span)) {
+        lines_.emplace_back(span.begin, span.end);
+      } else if (IsHeld(span, billing_stays)) {
+        values_.push_back({{span.begin, span.end}, span.kind});
+        if (!span.whole_lines) continue;
       } else {
-        left_.push_back(span.kind);
+        left_.push_back({{span.begin, span.end}, span.kind});
+        continue;
       }
+      whole_.emplace_back(span.begin, span.end);
     }
-    return !lines_.empty() || !values_.empty();
   }
 
-  struct MovedLine {
-    Span cut;  // the line with one newline
-    Span line;
-  };
   struct Value {
-    Span span;
+    TextSpan span;
     VolatileKind kind;
   };
-  const std::vector<MovedLine>& lines() const { return lines_; }
+  const std::vector<TextSpan>& lines() const { return lines_; }
   const std::vector<Value>& values() const { return values_; }
-  const std::vector<VolatileKind>& left() const { return left_; }
+  const std::vector<Value>& left() const { return left_; }
+  // Lines, and values that fill theirs.
+  const std::vector<TextSpan>& whole() const { return whole_; }
 
  private:
-  Span RawOf(size_t begin, size_t end) const {
-    return {segment_.text.begin + offsets_[begin], segment_.text.begin + offsets_[end]};
-  }
-  MovedLine Line(std::string_view text, const VolatileSpan& span) const {
-    size_t begin = span.begin;
-    size_t end = span.end;
+  std::vector<TextSpan> lines_;
+  std::vector<Value> values_;
+  std::vector<Value> left_;
+  std::vector<TextSpan> whole_;
+};
+
+// Returns true if the value stands in a line that is a slot, which goes out as a whole.
+bool InSlot(const templates::TextState& state, const FormReader::Value& value) {
+  return std::any_of(state.slots.begin(), state.slots.end(), [&](const templates::SlotLine& slot) {
+    const templates::TextLine& line = state.lines[slot.line];
+    return line.begin <= value.span.first && value.span.second <= line.end;
+  });
+}
+
+// A line that leaves its text, by one rule.
+struct MovedLine {
+  TextSpan span;
+  Rule rule = Rule::kVolatileMoved;
+};
+
+// Returns the spans that are cut out of a text for `lines` to leave it: each with one newline, and
+// with the white space that stands alone beside it. REQUIRES: the lines are sorted.
+std::vector<TextSpan> CutsOf(std::string_view text, const std::vector<MovedLine>& lines) {
+  std::vector<TextSpan> cuts;
+  size_t floor = 0;  // the end of the cut in front, which has taken its newline
+  for (const MovedLine& line : lines) {
+    auto [begin, end] = line.span;
+    const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+    size_t line_begin = begin;
+    while (line_begin > floor && is_blank(text[line_begin - 1])) --line_begin;
+    if (line_begin == floor || text[line_begin - 1] == '\n') begin = line_begin;
     while (end < text.size() && (text[end] == '\r' || text[end] == ' ')) ++end;
     if (end < text.size() && text[end] == '\n') {
       ++end;
-    } else if (begin > floor_ && text[begin - 1] == '\n') {
+    } else if (begin > floor && text[begin - 1] == '\n') {
       --begin;
     }
-    floor_ = end;
-    return {RawOf(begin, end), RawOf(span.begin, span.end)};
+    floor = end;
+    cuts.emplace_back(begin, end);
   }
+  return cuts;
+}
 
-  std::string_view body_;
-  const parse::Segment& segment_;
-  bool billing_stays_;
-  mutable size_t floor_ = 0;  // end of the line before, which has taken its newline
-  std::vector<uint32_t> offsets_;
-  std::vector<MovedLine> lines_;
-  std::vector<Value> values_;
-  std::vector<VolatileKind> left_;
-};
+// Returns how many lines lie in the spans, which are sorted.
+size_t NumLinesIn(const templates::TextLines& lines, const std::vector<MovedLine>& moved) {
+  size_t count = 0;
+  size_t at = 0;
+  for (const MovedLine& line : moved) {
+    while (at < lines.size() && lines[at].begin < line.span.first) ++at;
+    for (; at < lines.size() && lines[at].end <= line.span.second; ++at) ++count;
+  }
+  return count;
+}
 
-class SystemLines {
+// Moves and holds the lines of tools and system prompt.
+class PrefixLines {
  public:
-  SystemLines(Draft& draft, bool billing_stays) : draft_(draft), billing_stays_(billing_stays) {}
+  PrefixLines(Draft& draft, Learning& learning, bool billing_stays)
+      : draft_(draft), learning_(learning), billing_stays_(billing_stays) {}
 
   void Run() {
     if (!draft_.branch) {
@@ -141,53 +166,155 @@ class SystemLines {
   // Sends all lines in their callers' places; those values are the held ones from then on.
   void RunInPlace() {
     for (DraftSegment& out : draft_.segments) {
-      const bool is_system =
-          out.now != nullptr && out.now->place.section == parse::Section::kSystem;
-      if (!is_system || !out.now->has_volatile) continue;
-      GoAsItCame(out);
+      if (!IsOfPrefix(out)) continue;
+      if (HasSlots(out) || (!IsTool(out) && out.now->has_volatile)) GoAsItCame(out);
     }
     draft_.notes.push_back(
         "system: no text of this request can take its new lines, they go out in "
         "their place, which breaks the prefix");
     draft_.lines_move = false;
     draft_.tail.clear();
-    lines_.clear();
+    lines_ = {};
+    const templates::Lesson lesson = std::move(learning_.lesson);
     Read();
+    learning_.lesson = lesson;
   }
-  const std::vector<std::string>& lines() const { return lines_; }
+  const TailLines& lines() const { return lines_; }
 
  private:
+  static bool IsOfPrefix(const DraftSegment& out) {
+    return out.now != nullptr && out.now->place.section != parse::Section::kMessages;
+  }
+  static bool IsTool(const DraftSegment& out) {
+    return out.now->place.section == parse::Section::kTools;
+  }
+  static Rule RuleOf(const DraftSegment& out) {
+    return IsTool(out) ? Rule::kToolSlots : Rule::kSystemSlots;
+  }
+  static bool HasSlots(const DraftSegment& out) { return out.text && !out.text->slots.empty(); }
+
   void Read() {
+    uint32_t stake = 0;
+    for (const DraftSegment& out : draft_.segments) {
+      stake += IsOfPrefix(out) ? out.now->num_tokens : 0;
+    }
     for (DraftSegment& out : draft_.segments) {
-      const bool is_system =
-          out.now != nullptr && out.now->place.section == parse::Section::kSystem;
-      if (is_system && out.now->has_volatile) Stabilize(out);
+      if (!IsOfPrefix(out)) continue;
+      if (!out.bytes) Stabilize(out, stake);  // else the rule for tools has held it
+      stake -= out.now->num_tokens;
     }
   }
 
-  void Stabilize(DraftSegment& out) {
-    LineReader reader(draft_.body, *out.now, billing_stays_);
-    const bool found = reader.Read();
-    for (const VolatileKind kind : reader.left()) {
+  // A text without volatile lines that goes out as before needs no reading.
+  bool IsSettled(const DraftSegment& out) const {
+    const history::CallerForm* form = draft_.FormBefore(out);
+    return form != nullptr && form->text && form->text->slots.empty() &&
+           (!out.now->has_volatile || IsTool(out)) && draft_.Before(out)->same == out.now->same;
+  }
+
+  void Stabilize(DraftSegment& out, uint32_t stake) {
+    if (IsSettled(out)) {
+      out.text = draft_.FormBefore(out)->text;
+      return;
+    }
+    const parse::Segment& now = *out.now;
+    Span text = now.text;
+    if (IsTool(out)) {
+      text = parse::TextIn(now.span.In(draft_.body), now.content);
+      if (!text.empty()) text = {now.span.begin + text.begin, now.span.begin + text.end};
+    }
+    DecodedText decoded;
+    if (!decoded.Read(draft_.body, text)) return;
+    const FormReader reader(decoded, *out.now, billing_stays_);
+    const std::shared_ptr<templates::TextState> state =
+        ReadSlots({.draft = draft_,
+                   .segment = out,
+                   .decoded = decoded,
+                   .place = IsTool(out) ? templates::Place::kTool : templates::Place::kSystem,
+                   .rule = RuleOf(out),
+                   .by_form = reader.whole(),
+                   .may_move = draft_.lines_move,
+                   .stake_tokens = stake},
+                  learning_);
+    out.text = state;
+    for (const FormReader::Value& value : reader.left()) {
+      if (InSlot(*state, value)) continue;
       draft_.notes.push_back(PathOf(out.now->place) + ": " +
-                             std::string(parse::VolatileKindName(kind)) +
+                             std::string(parse::VolatileKindName(value.kind)) +
                              " beside other text, left as it is");
     }
-    if (!found) return;
-    const history::CallerForm* form = draft_.FormBefore(out);
-    const bool is_all = out.now->is_volatile && reader.values().empty() && reader.left().empty();
-    const bool moves = draft_.lines_move && (!is_all || reader.lines().empty());
-    if (draft_.lines_move && !moves && !Drop(out)) return;
-    for (const LineReader::MovedLine& line : reader.lines()) {
-      if (draft_.lines_move) lines_.emplace_back(line.line.In(draft_.body));
-      if (moves) {
-        Change(out, {Rule::kVolatileMoved, line.cut, "", PathOf(out.now->place)});
-      }
-    }
+    if (reader.lines().empty() && reader.values().empty() && state->slots.empty()) return;
+    MoveLines(decoded, reader, *state, out);
     if (out.dropped) return;
-    HoldValues(reader, form, out);
+    HoldSlots(decoded, *state, out);
+    HoldValues(decoded, reader, *state, out);
     parse::SortEdits(out.inner);
     PreferSent(out);
+  }
+
+  // Cuts out the lines that move. A text of nothing else is dropped as a whole, or keeps them.
+  void MoveLines(const DecodedText& decoded, const FormReader& reader, templates::TextState& state,
+                 DraftSegment& out) {
+    if (!draft_.lines_move) return;
+    std::vector<MovedLine> moved;
+    for (const TextSpan& line : reader.lines()) moved.push_back({.span = line});
+    for (const templates::SlotLine& slot : state.slots) {
+      if (!slot.moved) continue;
+      const templates::TextLine& line = state.lines[slot.line];
+      moved.push_back({.span = {line.begin, line.end}, .rule = RuleOf(out)});
+    }
+    if (moved.empty()) return;
+    std::sort(moved.begin(), moved.end(),
+              [](const MovedLine& a, const MovedLine& b) { return a.span < b.span; });
+    const bool is_all = NumLinesIn(state.lines, moved) == state.lines.size();
+    if (is_all && !Drop(out)) {
+      KeepSlots(decoded, state);
+      return;
+    }
+    for (const auto& [begin, end] : reader.lines()) {
+      lines_.moved.emplace_back(decoded.RawOf(begin, end).In(draft_.body));
+    }
+    if (is_all) {
+      SaySlots(decoded, state);
+      return;
+    }
+    const std::vector<TextSpan> cuts = CutsOf(decoded.text, moved);
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      const Span span = decoded.RawOf(cuts[i].first, cuts[i].second);
+      Change(out, {moved[i].rule, span, "", PathOf(out.now->place)});
+    }
+  }
+
+  // Slots that cannot move keep what stands in their places now.
+  void KeepSlots(const DecodedText& decoded, templates::TextState& state) const {
+    for (templates::SlotLine& slot : state.slots) {
+      if (!std::exchange(slot.moved, false)) continue;
+      slot.first = JsonOf(decoded, state, slot);
+    }
+  }
+  std::string JsonOf(const DecodedText& decoded, const templates::TextState& state,
+                     const templates::SlotLine& slot) const {
+    const templates::TextLine& line = state.lines[slot.line];
+    return std::string(decoded.RawOf(line.begin, line.end).In(draft_.body));
+  }
+
+  // Sends the first form of each slot that stays.
+  void HoldSlots(const DecodedText& decoded, const templates::TextState& state, DraftSegment& out) {
+    for (const templates::SlotLine& slot : state.slots) {
+      if (slot.moved) continue;
+      const templates::TextLine& line = state.lines[slot.line];
+      const Span span = decoded.RawOf(line.begin, line.end);
+      if (span.In(draft_.body) == slot.first) continue;
+      Change(out, {RuleOf(out), span, slot.first, PathOf(out.now->place)});
+    }
+    SaySlots(decoded, state);
+  }
+  void SaySlots(const DecodedText& decoded, const templates::TextState& state) {
+    for (const templates::SlotLine& slot : state.slots) {
+      SlotText said{.json = JsonOf(decoded, state, slot), .slot = slot.slot, .first = {}};
+      if (!slot.moved) said.first = slot.first;
+      lines_.slots.push_back(std::move(said));
+    }
   }
 
   // Drops a block of nothing but moved lines as a whole, because providers refuse empty text.
@@ -210,7 +337,9 @@ class SystemLines {
   void Change(DraftSegment& out, parse::Edit edit) { out.inner.push_back(std::move(edit)); }
 
   // The n-th value of a kind keeps the first value of that rank, if the two differ in values only.
-  void HoldValues(const LineReader& reader, const history::CallerForm* form, DraftSegment& out) {
+  void HoldValues(const DecodedText& decoded, const FormReader& reader,
+                  const templates::TextState& state, DraftSegment& out) {
+    const history::CallerForm* form = draft_.FormBefore(out);
     std::map<VolatileKind, size_t> seen;
     const auto first_of = [&](VolatileKind kind) -> const std::string* {
       const size_t rank = seen[kind]++;
@@ -221,9 +350,15 @@ class SystemLines {
       }
       return nullptr;
     };
-    const auto hold = [&](VolatileKind kind, Span span) {
+    const auto hold = [&](const FormReader::Value& value) {
+      const VolatileKind kind = value.kind;
+      const Span span = decoded.RawOf(value.span.first, value.span.second);
       const std::string_view own = span.In(draft_.body);
       const std::string* first = first_of(kind);
+      if (InSlot(state, value)) {
+        out.held.push_back({kind, first == nullptr ? std::string(own) : *first});
+        return;
+      }
       if (first == nullptr || !DiffersInValues(kind, *first, own) ||
           !draft_.Allows(Rule::kVolatileHeld)) {
         out.held.push_back({kind, std::string(own)});
@@ -237,10 +372,10 @@ class SystemLines {
       }
       out.held.push_back({kind, *first});
     };
-    for (const LineReader::Value& value : reader.values()) hold(value.kind, value.span);
+    for (const FormReader::Value& value : reader.values()) hold(value);
     // Lines that cannot move keep their first value as well.
     if (draft_.lines_move || !draft_.Allows(Rule::kVolatileMoved)) return;
-    for (const LineReader::MovedLine& line : reader.lines()) hold(VolatileKind::kTime, line.line);
+    for (const TextSpan& line : reader.lines()) hold({line, VolatileKind::kTime});
   }
   static bool DiffersInValues(VolatileKind kind, std::string_view first, std::string_view own) {
     if (first == own) return true;
@@ -274,8 +409,9 @@ class SystemLines {
   }
 
   Draft& draft_;
+  Learning& learning_;
   const bool billing_stays_;
-  std::vector<std::string> lines_;
+  TailLines lines_;
 };
 
 // Tools keep their first bytes if only held values differ.
@@ -302,13 +438,13 @@ void HoldTools(Draft& draft) {
 
 }  // namespace
 
-void StabilizeSystem(Draft& draft, std::string_view provider) {
+void StabilizeSystem(Draft& draft, Learning& learning, std::string_view provider) {
   HoldTools(draft);
-  SystemLines system(draft, provider == "anthropic");
-  system.Run();
-  if (WriteTail(draft, system.lines())) return;
-  system.RunInPlace();
-  WriteTail(draft, system.lines());
+  PrefixLines prefix(draft, learning, provider == "anthropic");
+  prefix.Run();
+  if (WriteTail(draft, prefix.lines())) return;
+  prefix.RunInPlace();
+  WriteTail(draft, prefix.lines());
 }
 
 }  // namespace kvgate::prompt::rewrite

@@ -1,7 +1,9 @@
 // The rules for volatile text, for callers that opt in. A turn that was sent before keeps the bytes
 // it was sent with, although its caller now writes another time or counter into it. Lines of the
 // system prompt that hold only volatile values move to the end of the newest text (`carrier`), and
-// so do new lines of turns that keep their bytes. The contract:
+// so do lines that are known to change (`templates`) and new lines of turns that keep their bytes.
+// A line that is found to change within its conversation stays as first sent, and its new text
+// follows. The contract:
 //
 //   - What a caller says reaches the provider in the request that says it: in its place, or as a
 //     line of the newest text. If no text can take the line, it goes out in its place; the prefix
@@ -16,6 +18,7 @@
 #include <string_view>
 
 #include "gateway/prompt/rewrite/draft.h"
+#include "gateway/prompt/rewrite/slot_reader.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -24,9 +27,9 @@ namespace kvgate::prompt::rewrite {
 // lines with new values are noted as unsaid.
 void AlignPastVolatile(Draft& draft);
 
-// Moves the volatile values of the system prompt and tools, or holds them at the conversation's
-// first. If `provider` is "anthropic", its billing header is left alone, because the provider looks
-// for it.
-void StabilizeSystem(Draft& draft, std::string_view provider);
+// Moves the volatile lines and values of the system prompt and tools, or holds them at the
+// conversation's first, and collects what the request teaches. If `provider` is "anthropic", its
+// billing header is left alone, because the provider looks for it.
+void StabilizeSystem(Draft& draft, Learning& learning, std::string_view provider);
 
 }  // namespace kvgate::prompt::rewrite

@@ -10,8 +10,12 @@
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/parse/volatile_line.h"
 #include "gateway/prompt/rewrite/carrier.h"
+#include "gateway/prompt/templates/text_lines.h"
 
 namespace kvgate::prompt::rewrite {
+
+using templates::CarriedLine;
+
 namespace {
 
 // Outdated lines of this total size may stay in any request.
@@ -42,12 +46,19 @@ bool AreOfOneSlotJson(std::string_view a, std::string_view b) {
   std::string before;
   std::string now;
   return parse::DecodeString(quoted(a), before) && parse::DecodeString(quoted(b), now) &&
-         parse::AreOfOneSlot(before, now);
+         (parse::AreOfOneSlot(before, now) || templates::ChangedValues(before, now));
+}
+
+// Returns true if the two say the same thing at two times.
+bool AreOfOneSlot(const CarriedLine& a, const CarriedLine& b) {
+  if (a.slot != 0 || b.slot != 0) return a.slot == b.slot;
+  return AreOfOneSlotJson(a.json, b.json);
 }
 
 class TailWriter {
  public:
-  TailWriter(Draft& draft, const std::vector<std::string>& moved) : draft_(draft), moved_(moved) {}
+  TailWriter(Draft& draft, const TailLines& lines)
+      : draft_(draft), moved_(lines.moved), slots_(lines.slots) {}
 
   bool Run() {
     for (DraftSegment& out : draft_.segments) {
@@ -87,7 +98,7 @@ class TailWriter {
   // --- Lines that earlier requests carried
 
   // Returns the other segments' lines in bytes that go out again; null if there are none.
-  const std::vector<std::string>* CarriedAgain(const DraftSegment& out) const {
+  const std::vector<CarriedLine>* CarriedAgain(const DraftSegment& out) const {
     const history::CallerForm* form = draft_.FormBefore(out);
     if (form == nullptr || form->carried.empty() || out.dropped) return nullptr;
     const history::SentSegment& before = *draft_.Before(out);
@@ -106,50 +117,58 @@ class TailWriter {
     draft_.notes.emplace_back("earlier values of moved lines leave, which breaks the prefix");
   }
   size_t OutdatedAfterTakingBack(bool all) {
-    std::vector<std::string> later;  // lines that are said behind this segment and still hold
+    std::vector<CarriedLine> later;  // lines that are said behind this segment and still hold
     const bool has_carrier = carrier_.segment != nullptr;
     if (has_carrier) later = Missing();
     size_t outdated = 0;
     for (size_t i = draft_.segments.size(); i-- > 0;) {
-      const std::vector<std::string>* carried = CarriedAgain(draft_.segments[i]);
+      const std::vector<CarriedLine>* carried = CarriedAgain(draft_.segments[i]);
       if (carried == nullptr) continue;
-      const std::vector<std::string> lines = *carried;
-      std::vector<std::string> current;
+      std::vector<CarriedLine> current;
       bool stays = true;
-      for (const std::string& line : lines) {
-        const bool is_replaced =
-            std::any_of(later.begin(), later.end(), [&](const std::string& other) {
-              return other != line && AreOfOneSlotJson(line, other);
-            });
-        if (IsSaidByCaller(line)) {
+      for (const CarriedLine& line : *carried) {
+        const auto replaces = [&](const CarriedLine& other) {
+          return other.json != line.json && AreOfOneSlot(line, other);
+        };
+        if (IsMovedLine(line)) {
           current.push_back(line);
-        } else if (is_replaced && !all) {
-          outdated += line.size();
+        } else if (!all && std::any_of(later.begin(), later.end(), replaces)) {
+          outdated += line.json.size();
+        } else if (IsSaidByCaller(line)) {
+          current.push_back(line);
         } else {
           stays = false;
         }
       }
       if (!stays) i = Restore(i);
-      for (std::string& line : current) {
+      for (CarriedLine& line : current) {
         // The lines of a text that goes out without them are said at the end instead.
         if (stays || has_carrier) later.push_back(std::move(line));
       }
     }
     return outdated;
   }
-  bool IsSaidByCaller(const std::string& line) const {
-    return IsIn(moved_, line) || HasLine(draft_.body, line);
+  // Returns true if it is a line of this request that left its place.
+  bool IsMovedLine(const CarriedLine& line) const {
+    if (line.slot == 0) return IsIn(moved_, line.json);
+    return std::any_of(slots_.begin(), slots_.end(), [&](const SlotText& slot) {
+      return slot.slot == line.slot && slot.json == line.json;
+    });
+  }
+  bool IsSaidByCaller(const CarriedLine& line) const {
+    return IsMovedLine(line) || (line.slot == 0 && HasLine(draft_.body, line.json));
   }
 
   // The lines carried by a text that goes out unchanged are said again, because an earlier value
   // may stand between it and another place that says the line.
   void KeepCarried(const DraftSegment& out) {
-    const std::vector<std::string>* carried = CarriedAgain(out);
+    const std::vector<CarriedLine>* carried = CarriedAgain(out);
     if (carried == nullptr) return;
     std::copy_if(carried->begin(), carried->end(), std::back_inserter(again_),
-                 [&](const std::string& line) { return IsSaidByCaller(line); });
+                 [&](const CarriedLine& line) { return line.slot == 0 && IsSaidByCaller(line); });
   }
   void LetGo(DraftSegment& out) {
+    said_slots_.reset();
     KeepCarried(out);
     GoAsItCame(out);
   }
@@ -162,6 +181,7 @@ class TailWriter {
       LetGo(segments[index]);
       return index;
     }
+    said_slots_.reset();
     KeepCarried(segments[index]);
     const auto is_block = [&](size_t i) {
       return segments[i].now == nullptr && draft_.Before(segments[i])->place.block >= 0;
@@ -194,21 +214,48 @@ class TailWriter {
   }
 
   // Returns the lines that no outgoing text says yet.
-  std::vector<std::string> Missing() const {
-    std::vector<std::string> missing;
-    const auto add = [&](const std::string& line) {
-      if (!IsIn(missing, line)) missing.push_back(line);
+  std::vector<CarriedLine> Missing() const {
+    std::vector<CarriedLine> missing;
+    const auto add = [&](const CarriedLine& line) {
+      if (std::find(missing.begin(), missing.end(), line) == missing.end()) missing.push_back(line);
     };
     for (const std::string& line : moved_) {
-      if (!IsMovedSaid(line)) add(line);
+      if (!IsMovedSaid(line)) add({.json = line});
     }
-    for (const std::string& line : again_) add(line);
+    for (const SlotText& line : slots_) {
+      if (!IsSlotSaid(line)) add({.json = line.json, .slot = line.slot});
+    }
+    for (const CarriedLine& line : again_) add(line);
     for (const DraftSegment& out : draft_.segments) {
       for (const UnsaidLine& line : out.unsaid) {
-        if (!IsSaid(line.json, line.is_news)) add(line.json);
+        if (!IsSaid(line.json, line.is_news)) add({.json = line.json});
       }
     }
     return missing;
+  }
+  // Returns true if the provider's newest line of the slot is this one.
+  bool IsSlotSaid(const SlotText& line) const {
+    const std::vector<CarriedLine>& said = SaidSlots();
+    const auto found = std::find_if(said.begin(), said.end(),
+                                    [&](const CarriedLine& it) { return it.slot == line.slot; });
+    return found != said.end() ? found->json == line.json : line.first == line.json;
+  }
+  // Returns the newest line of each slot of this request that goes out again.
+  const std::vector<CarriedLine>& SaidSlots() const {
+    if (said_slots_) return *said_slots_;
+    said_slots_.emplace();
+    const auto is_asked = [&](const CarriedLine& line) {
+      const auto is_one = [&](const auto& it) { return it.slot == line.slot; };
+      return std::any_of(slots_.begin(), slots_.end(), is_one) &&
+             std::none_of(said_slots_->begin(), said_slots_->end(), is_one);
+    };
+    for (auto out = draft_.segments.rbegin(); out != draft_.segments.rend(); ++out) {
+      if (said_slots_->size() == slots_.size()) break;
+      const std::vector<CarriedLine>* carried = CarriedAgain(*out);
+      if (carried == nullptr) continue;
+      std::copy_if(carried->begin(), carried->end(), std::back_inserter(*said_slots_), is_asked);
+    }
+    return *said_slots_;
   }
   bool IsMovedSaid(const std::string& line) const {
     return IsIn(draft_.tail, line) && IsSaid(line, false);
@@ -224,7 +271,9 @@ class TailWriter {
     return std::any_of(draft_.segments.begin(), draft_.segments.end(),
                        [&](const auto& out) { return IsOfSystem(out) && IsMissing(out); }) ||
            !std::all_of(moved_.begin(), moved_.end(),
-                        [&](const std::string& line) { return IsMovedSaid(line); });
+                        [&](const std::string& line) { return IsMovedSaid(line); }) ||
+           !std::all_of(slots_.begin(), slots_.end(),
+                        [&](const SlotText& line) { return IsSlotSaid(line); });
   }
   // Sends one turn or tool unchanged that no later text can speak for; false if there is none.
   // Lines that it carried then have to be said anew, so the caller asks again after each.
@@ -243,12 +292,16 @@ class TailWriter {
   }
 
   void Append() {
-    const std::vector<std::string> said = Missing();
+    const std::vector<CarriedLine> said = Missing();
     if (said.empty()) return;
+    // A user did not say the lines of the system prompt that are sentences.
+    const bool is_framed =
+        carrier_.is_result || std::any_of(said.begin(), said.end(),
+                                          [](const CarriedLine& line) { return line.slot != 0; });
     std::string added = "\\n\\n";
-    if (carrier_.is_result) added += std::string(kFrameBegin) + "\\n";
-    for (size_t i = 0; i < said.size(); ++i) added += (i > 0 ? "\\n" : "") + said[i];
-    if (carrier_.is_result) added += "\\n" + std::string(kFrameEnd);
+    if (is_framed) added += std::string(kFrameBegin) + "\\n";
+    for (size_t i = 0; i < said.size(); ++i) added += (i > 0 ? "\\n" : "") + said[i].json;
+    if (is_framed) added += "\\n" + std::string(kFrameEnd);
     const parse::Span end = {carrier_.at, carrier_.at};
     carrier_.segment->inner.push_back(
         {parse::Rule::kVolatileMoved, end, added, parse::PathOf(carrier_.segment->now->place)});
@@ -279,8 +332,10 @@ class TailWriter {
 
   Draft& draft_;
   const std::vector<std::string>& moved_;
+  const std::vector<SlotText>& slots_;
   Carrier carrier_;
-  std::vector<std::string> again_;  // lines to say again although they stand somewhere
+  std::vector<CarriedLine> again_;  // lines to say again although they stand somewhere
+  mutable std::optional<std::vector<CarriedLine>> said_slots_;  // while no segment is let go
 };
 
 }  // namespace
@@ -300,8 +355,6 @@ std::vector<UnsaidLine> UnsaidLines(const Draft& draft, const DraftSegment& segm
   return lines;
 }
 
-bool WriteTail(Draft& draft, const std::vector<std::string>& moved) {
-  return TailWriter(draft, moved).Run();
-}
+bool WriteTail(Draft& draft, const TailLines& lines) { return TailWriter(draft, lines).Run(); }
 
 }  // namespace kvgate::prompt::rewrite

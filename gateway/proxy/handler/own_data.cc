@@ -104,6 +104,18 @@ Response AnswerPrefix(const ServiceCall& call) {
   }
 }
 
+// An admin may ask for another tenant's.
+Response AnswerTemplates(const ServiceCall& call) {
+  if (call.prompts == nullptr) {
+    return request::StatusResponse(404, "Prompts are not examined here: there is no upstream.");
+  }
+  const std::string tenant = QueryValue(call.target, "tenant");
+  if (!tenant.empty() && tenant != call.caller.tenant && !call.caller.is_admin()) {
+    return request::StatusResponse(403, "Only an admin may see another tenant's templates.");
+  }
+  return {.body = call.prompts->ListTemplates(tenant.empty() ? call.caller.tenant : tenant)};
+}
+
 }  // namespace
 
 CallPlace PlaceOf(Route route) {
@@ -160,6 +172,8 @@ Response Answer(const ServiceCall& call) {
     }
     case Route::kRequest:
       return ToResponse(service.GetRequest(call.caller, place.argument));
+    case Route::kTemplates:
+      return AnswerTemplates(call);
     case Route::kPrefixes:
     case Route::kPrefixesRemoveAll:
     case Route::kPrefixRemove:
@@ -244,6 +258,7 @@ Task<void> ServeOwnData(RequestContext& request) {
   const Route route = request.place().route;
   auto call =
       std::make_shared<ServiceCall>(ServiceCall{.service = environment.service,
+                                                .prompts = environment.options.prompts,
                                                 .route = route,
                                                 .place = request.place(),
                                                 .target = std::string(request.head().target),

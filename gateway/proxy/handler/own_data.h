@@ -18,6 +18,7 @@ namespace kvgate::proxy::handler {
 
 struct ServiceCall {
   service::Service& service;
+  service::Prompts* prompts = nullptr;  // null: prompts are not examined
   Route route;
   request::RoutePlace place = {};
   std::string target = {};

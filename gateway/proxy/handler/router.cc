@@ -60,6 +60,7 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/requests", Route::kRequests, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/requests/{id}", Route::kRequest, Access::kOwn, OwnData},
     {"POST", "/kvgate/v1/explain", Route::kExplain, Access::kUser, Explanation},
+    {"GET", "/kvgate/v1/templates", Route::kTemplates, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/prefixes", Route::kPrefixes, Access::kOwn, OwnData},
     {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll, Access::kAdmin, OwnData},
     {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify, Access::kAdmin, OwnData},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ constexpr size_t kSharedBytesMax = size_t{8} << 20;
 // A larger body is translated or edited on a worker; 300 KB that are all new take about a
 // millisecond.
 constexpr size_t kMadeHereBytes = 256 * 1024;
+// Waiting is better than sending a conversation without what it has sent before, which costs its
+// cached prefix. It happens once for each conversation.
+constexpr std::chrono::seconds kRecallTime{2};
 
 }  // namespace
 
@@ -122,15 +126,7 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
     if (!made_.empty()) sent_ = std::make_shared<const std::string>(std::move(made_));
     co_return is_readable ? Result<void>() : service::Prompts::CheckUnread(args);
   }
-  Result<service::Prompts::Prompt> prompt = service::Prompts::Prompt();
-  std::function<void()> work = [&] { prompt = prompts->Prepare(args); };
-  if (args.body.size() < kMadeHereBytes) {
-    work();
-  } else {
-    const Result<void> ran =
-        co_await request.work().RunOn(request.work().pools().request, std::move(work));
-    if (!ran) co_return ran;
-  }
+  Result<service::Prompts::Prompt> prompt = co_await Prepare(*prompts, args);
   if (!prompt) co_return std::move(prompt).error();
   prompt_ = *std::move(prompt);
   if (prompt_.body) {
@@ -147,7 +143,47 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
   if (account != nullptr && prompt_.preparation) {
     account->observer().OnPrepared(prompt_.preparation);
   }
+  co_await Keep(*prompts);
   co_return Result<void>();
+}
+
+Task<Result<service::Prompts::Prompt>> OutgoingRequest::PrepareOnce(service::Prompts& prompts,
+                                                                    service::Prompts::Args args) {
+  Result<service::Prompts::Prompt> prompt = service::Prompts::Prompt();
+  std::function<void()> work = [&] { prompt = prompts.Prepare(args); };
+  if (args.body.size() < kMadeHereBytes) {
+    work();
+  } else {
+    work::WorkRunner& runner = args_.request.work();
+    const Result<void> ran = co_await runner.RunOn(runner.pools().request, std::move(work));
+    if (!ran) co_return ran.error();
+  }
+  co_return prompt;
+}
+
+Task<Result<service::Prompts::Prompt>> OutgoingRequest::Prepare(service::Prompts& prompts,
+                                                                service::Prompts::Args args) {
+  Result<service::Prompts::Prompt> prompt = co_await PrepareOnce(prompts, args);
+  if (!prompt || !prompt->recall) co_return prompt;
+  // If this fails, the conversation's state counts as lost.
+  work::WorkRunner& runner = args_.request.work();
+  std::function<void()> recall = std::move(prompt->recall);
+  (void)co_await runner.RunUntil(runner.pools().store, std::move(recall),
+                                 work::WorkRunner::Clock::now() + kRecallTime);
+  args.is_recalled = true;
+  prompt = co_await PrepareOnce(prompts, args);
+  co_return prompt;
+}
+
+Task<void> OutgoingRequest::Keep(service::Prompts& prompts) {
+  if (!prompt_.write) co_return;
+  const service::BranchStore::Write write = *std::exchange(prompt_.write, std::nullopt);
+  work::WorkRunner& runner = args_.request.work();
+  std::function<void()> commit = [&prompts, write] { prompts.Commit(write); };
+  // If it is not posted, it is not done either.
+  (void)co_await runner.RunUntil(runner.pools().store, std::move(commit),
+                                 work::WorkRunner::Clock::now() + write.patience);
+  prompts.GoOut(write);
 }
 
 std::string OutgoingRequest::Head() const {

@@ -51,6 +51,13 @@ class OutgoingRequest {
  private:
   request::Task<Result<void>> Translate(ExchangeAccount* account);
   request::Task<Result<void>> Edit(ExchangeAccount* account);
+  // Asks what to send. What the conversation has sent in an earlier process is read first.
+  request::Task<Result<service::Prompts::Prompt>> Prepare(service::Prompts& prompts,
+                                                          service::Prompts::Args args);
+  request::Task<Result<service::Prompts::Prompt>> PrepareOnce(service::Prompts& prompts,
+                                                              service::Prompts::Args args);
+  // Waits, for a moment at most, until what goes out will be known after a restart.
+  request::Task<void> Keep(service::Prompts& prompts);
   void SayLeftOut() const;
   // The body as far as it has been made.
   std::string_view text() const {

@@ -213,5 +213,18 @@ TEST(PricesTest, GlobsAreStarsAndQuestionMarks) {
   EXPECT_FALSE(FitsGlob("GPT*", "gpt-6"));
 }
 
+TEST(PricesTest, ModelsThatBindThinkingToThePrefixAreData) {
+  const auto binds = [](std::string_view model) {
+    return Prices::Builtin().Find("anthropic", model)->binds_thinking;
+  };
+  for (const char* model : {"claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1"}) {
+    EXPECT_TRUE(binds(model)) << model;
+  }
+  for (const char* model : {"claude-opus-5", "claude-sonnet-5", "claude-fable-5",
+                            "claude-haiku-5-5", "claude-opus-4-8"}) {
+    EXPECT_FALSE(binds(model)) << model;
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

@@ -161,5 +161,31 @@ TEST(ReplyScannerTest, AReasonIsReadInItsPlaceOnlyAndBounded) {
             std::string(40, 'x'));
 }
 
+TEST(ReplyScannerTest, DroppedThinkingIsCountedWhereTheProviderSaysIt) {
+  constexpr std::string_view kAnswer =
+      R"({"id":"m","content":[{"type":"text",)"
+      R"("text":"\"input_transformations\":[\"thinking_dropped\"]"},)"
+      R"({"type":"thinking_dropped"}],"input_transformations":[)"
+      R"({"type":"thinking_dropped","path":"messages[1].content[0] \"quoted\" thinking_dropped"},)"
+      R"({"type":"other_thinking_dropped"},{"type":"thinking_dropped_too"},)"
+      R"({"path":"x","type":"thinking_dropped","more":[{"a":"]}"}]}],"usage":{"input_tokens":5}})";
+  for (size_t size = 1; size < 40; ++size) {
+    SCOPED_TRACE(size);
+    const ReplyScanner scanner = Scan(kAnswer, size);
+    ASSERT_TRUE(scanner.complete());
+    EXPECT_EQ(scanner.facts().num_thinking_dropped, 2U);
+    EXPECT_EQ(scanner.facts().usage.Get(UsageField::kInputTokens), 5);
+  }
+  const ReplyScanner event = Scan(R"({"type":"message_start","message":{"input_transformations":[)"
+                                  R"({"type":"thinking_dropped"}],"usage":{"input_tokens":1}}})");
+  EXPECT_EQ(event.facts().num_thinking_dropped, 1U);
+  for (const std::string_view none :
+       {R"({"input_transformations":null})", R"({"input_transformations":[]})",
+        R"({"input_transformations":{"type":"thinking_dropped"}})", R"({"usage":{}})"}) {
+    ASSERT_TRUE(Scan(none).complete());
+    EXPECT_EQ(Scan(none).facts().num_thinking_dropped, 0U) << none;
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

@@ -227,5 +227,16 @@ TEST(UsageReaderTest, TheProvidersReasonIsTheOneThatWasKnownInTheEnd) {
             "reasoning_effort_changed");
 }
 
+TEST(UsageReaderTest, DroppedThinkingIsCountedOnceAlthoughEventsRepeatIt) {
+  const std::string list =
+      R"("input_transformations":[{"type":"thinking_dropped"},{"type":"thinking_dropped"}])";
+  UsageReader reader(
+      {.endpoint = Endpoint::kMessages, .content_type = kEvents, .content_encoding = ""});
+  reader.Feed(Event("message_start", R"({"message":{)" + list + "}}"));
+  reader.Feed(Event("content_block_delta", R"({"delta":{"text":"x"}})"));
+  reader.Feed(Event("message_delta", "{" + list + "}"));
+  EXPECT_EQ(reader.facts().num_thinking_dropped, 2U);
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

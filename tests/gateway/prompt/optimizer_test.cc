@@ -106,6 +106,76 @@ TEST(Optimizer, AConversationWithoutAKeyIsKnownAgainWhenItsToolsOrSystemChange) 
   EXPECT_EQ(caller.last.conversation.id, id);
 }
 
+// The system prompt of a run that has an id of its own and says the time.
+std::string SystemOfRun(char run, int minute) {
+  return "You are an agent.\nRead files first.\nThis is the run 5131b20a-" + std::string(1, run) +
+         " of today, at 10:" + std::to_string(minute) + ".\nBe kind.";
+}
+
+TEST(Optimizer, TwoConversationsWithEqualTurnsDoNotExchangeValues) {
+  Caller caller(Mode::kStabilize);
+  Request one{.system = SystemOfRun('1', 10), .turns = {Turn("user", "hi")}};
+  Request two{.system = SystemOfRun('2', 11), .turns = {Turn("user", "hi")}};
+  caller.Send(one);
+  caller.Send(two);
+  for (int minute = 12; minute < 16; ++minute) {
+    for (Request* request : {&one, &two}) {
+      const char run = request == &one ? '1' : '2';
+      request->system = SystemOfRun(run, minute);
+      // Both go on with the same answer and the same words.
+      request->turns.push_back(Turn("assistant", "hello, what may I do for you today, my friend?"));
+      request->turns.push_back(Turn("user", "go on"));
+      const std::string sent = caller.Send(*request);
+      EXPECT_EQ(sent.find("5131b20a-" + std::string(1, run == '1' ? '2' : '1')), std::string::npos);
+      EXPECT_NE(sent.find("10:" + std::to_string(minute)), std::string::npos);
+    }
+  }
+}
+
+TEST(Optimizer, AUsersWordsJoinNobody) {
+  Caller caller(Mode::kStabilize);
+  Request one{.system = "You are an agent.\nBe kind.", .turns = {Turn("user", "hi")}};
+  caller.Send(one);
+  Request other{.system = "You search.\nBe quick.", .turns = {Turn("user", "hi")}};
+  other.turns.push_back(Turn("assistant", "hello"));
+  other.turns.push_back(Turn("user", "go on"));
+  caller.Send(other);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+  one.turns = other.turns;
+  caller.tenant = "another";
+  caller.Send(one);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(Optimizer, AConversationIsKnownByItsAnswerWhenSystemAndFirstTurnHaveChanged) {
+  Caller caller(Mode::kStabilize);
+  const std::string answer =
+      "I have read all of the files that you have opened, and what is wrong "
+      "stands in the third of them, where a bound is missing.";
+  Request request{.system = SystemOfRun('1', 10),
+                  .turns = {Turn("user", "Open files: a.c\nfix the bug")}};
+  caller.Send(request);
+  const parse::Identity id = caller.last.conversation.id;
+  request.system = SystemOfRun('1', 11);
+  request.turns.push_back(Turn("assistant", answer));
+  request.turns.push_back(Turn("user", "go on"));
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.id, id) << "its beginning is alike";
+  request.system = SystemOfRun('1', 12);
+  request.turns[0] = Turn("user", "Open files: a.c, b.c\nfix the bug");
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "and more"));
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.id, id);
+  // A short answer is given in many conversations.
+  Request other{.system = SystemOfRun('2', 12), .turns = {Turn("user", "something else")}};
+  caller.Send(other);
+  other.turns.push_back(Turn("assistant", "done"));
+  other.turns.push_back(Turn("user", "and more"));
+  caller.Send(other);
+  EXPECT_NE(caller.last.conversation.id, id);
+}
+
 TEST(Optimizer, ADryRunRemembersNothing) {
   Caller caller(Mode::kPin);
   const std::string body = Simple().Body();
@@ -502,6 +572,17 @@ TEST(Optimizer, ModesHaveNames) {
     EXPECT_EQ(ParseMode(ModeName(mode)), mode);
   }
   EXPECT_FALSE(ParseMode("fast").has_value());
+}
+
+TEST(Optimizer, AConversationKeepsTheKeyThatItWasGiven) {
+  Caller caller(Mode::kPin);
+  Request request{.endpoint = Endpoint::kChatCompletions, .turns = {Turn("user", "one")}};
+  for (const char* planned : {"kv-\"1", "later", ""}) {
+    caller.planner().key = planned;
+    EXPECT_EQ(json::parse(caller.Send(request))["prompt_cache_key"], "kv-\"1");
+    request.turns.push_back(Turn("assistant", "two"));
+    request.turns.push_back(Turn("user", "three"));
+  }
 }
 
 }  // namespace

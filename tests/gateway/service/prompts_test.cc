@@ -109,6 +109,37 @@ TEST(PromptsTest, AnExplanationNamesTheRulesOfItsModeAndWhatThePromptIsMadeOf) {
   EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("upstream":"local")"));
 }
 
+TEST(PromptsTest, WhatIsLearntOfATenantsPromptsIsListedAndExplained) {
+  Prompts prompts({});
+  Sending sending;
+  sending.upstream.mode = "stabilize";
+  sending.fields = {{"x-kvgate-session", "s"}};
+  const auto chat = [](std::string_view time) {
+    return fmt::format(R"({{"model":"m","messages":[{{"role":"system","content":"Be brief.\n)"
+                       R"(You work here as of {}, in call 7.\nBe kind."}},)"
+                       R"({{"role":"user","content":"hi"}}]}})",
+                       time);
+  };
+  EXPECT_THAT(prompts.ListTemplates("t"), HasSubstr(R"("data":[])"));
+  for (const char* time : {"10:31", "10:32"}) {
+    const std::string body = chat(time);
+    const auto prepared = prompts.Prepare(sending.Args(body));
+    ASSERT_TRUE(prepared);
+    ledger::RequestRecord record;
+    record.status = 200;
+    prompts.Complete(record, {}, *prepared->preparation);
+  }
+  for (const std::string& told :
+       {prompts.ListTemplates("t"), prompts.Explain(sending.Args(chat("10:33")))}) {
+    EXPECT_THAT(told, HasSubstr(R"("line":"You work here as of <*>, in call <*>.")"));
+    EXPECT_THAT(told, HasSubstr(R"("place":"system")"));
+    EXPECT_THAT(told, HasSubstr(R"("value_changes":1)"));
+    EXPECT_THAT(told, HasSubstr(R"("is_slot":true)"));
+  }
+  EXPECT_EQ(prompts.ListTemplates("t").find("10:31"), std::string::npos) << "no value is kept";
+  EXPECT_THAT(prompts.ListTemplates("another"), HasSubstr(R"("data":[])"));
+}
+
 TEST(PromptsTest, AnExplanationShowsTheBoundOfTheKey) {
   Prompts prompts({});
   Sending sending;

@@ -24,23 +24,48 @@ TEST(ConversationMemory, ABranchThatIsGoneOnFromIsReplaced) {
   const std::vector<Identity> keys = {Key(1)};
   memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
   memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
-  ASSERT_EQ(memory.Find(keys).branches.size(), 1U);
-  EXPECT_EQ(memory.Find(keys).branches[0], second);
+  ASSERT_EQ(memory.Find(keys).size(), 1U);
+  EXPECT_EQ(memory.Find(keys)[0], second);
   memory.Withdraw(Key(1), second, first);
-  EXPECT_EQ(memory.Find(keys).branches[0], first);
+  EXPECT_EQ(memory.Find(keys)[0], first);
   memory.Withdraw(Key(1), first, nullptr);
-  EXPECT_TRUE(memory.Find(keys).branches.empty());
+  EXPECT_TRUE(memory.Find(keys).empty());
   EXPECT_EQ(memory.num_bytes(), 0U);
 }
 
-TEST(ConversationMemory, AConversationIsFoundUnderItsAliases) {
+TEST(ConversationMemory, ConversationsAreFoundUnderTheAliasesTheyShare) {
   ConversationMemory memory(1 << 20);
-  const std::vector<Identity> aliases = {Key(2)};
-  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
-  const std::vector<Identity> changed = {Key(9), Key(2)};
-  EXPECT_EQ(memory.Find(changed).conversation, Key(1));
-  const std::vector<Identity> unknown = {Key(8), Key(7)};
-  EXPECT_EQ(memory.Find(unknown).conversation, Key(8));
+  const std::vector<Identity> aliases = {Key(100), Key(200)};
+  std::vector<std::shared_ptr<Branch>> sent;
+  for (uint64_t i = 0; i < 40; ++i) {
+    sent.push_back(BranchOf(10));
+    memory.Remember({.conversation = Key(i), .aliases = aliases, .branch = sent.back()});
+  }
+  // Those of the request's own id come first, then the newest ones, each once.
+  const std::vector<Identity> keys = {Key(38), Key(100), Key(200)};
+  const ConversationMemory::Branches found = memory.Find(keys);
+  ASSERT_EQ(found.size(), 32U) << "the newest that share an alias";
+  EXPECT_EQ(found[0], sent[38]);
+  EXPECT_EQ(found[1], sent[39]);
+  EXPECT_EQ(found[2], sent[37]);
+  EXPECT_EQ(found[31], sent[8]);
+  const std::vector<Identity> unknown = {Key(300), Key(400)};
+  EXPECT_TRUE(memory.Find(unknown).empty());
+  for (uint64_t i = 0; i < 40; ++i) memory.Withdraw(Key(i), sent[i], nullptr);
+  EXPECT_TRUE(memory.Find(keys).empty());
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, OfAConversationsAliasesTheNewestAreKept) {
+  ConversationMemory memory(1 << 20);
+  for (uint64_t i = 0; i < 20; ++i) {
+    const std::vector<Identity> aliases = {Key(100 + i)};
+    memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
+  }
+  const std::vector<Identity> oldest = {Key(100)};
+  const std::vector<Identity> newest = {Key(119)};
+  EXPECT_TRUE(memory.Find(oldest).empty());
+  EXPECT_EQ(memory.Find(newest).size(), 20U);
 }
 
 TEST(ConversationMemory, OfOneConversationsBranchesTheOldestGoesFirst) {
@@ -53,20 +78,11 @@ TEST(ConversationMemory, OfOneConversationsBranchesTheOldestGoesFirst) {
     memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent.back()});
     if (i == 31) bytes = memory.num_bytes();
   }
-  const std::vector<std::shared_ptr<const Branch>> kept = memory.Find(keys).branches;
+  const std::vector<std::shared_ptr<const Branch>> kept = memory.Find(keys);
   EXPECT_EQ(kept, std::vector<std::shared_ptr<const Branch>>(sent.rbegin(), sent.rbegin() + 32));
   EXPECT_EQ(memory.num_bytes(), bytes + 8 * 32) << "eight went, and eight of 32 bytes more came";
   for (const auto& branch : sent) memory.Withdraw(Key(1), branch, nullptr);
   EXPECT_EQ(memory.num_bytes(), 0U);
-}
-
-TEST(ConversationMemory, WhoGoesOnFromNoneIsToldOfNone) {
-  ConversationMemory memory(1 << 20);
-  const std::vector<Identity> aliases = {Key(2)};
-  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
-  const ConversationMemory::Line line = memory.Find(aliases, false);
-  EXPECT_EQ(line.conversation, Key(1));
-  EXPECT_TRUE(line.branches.empty());
 }
 
 TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
@@ -79,8 +95,8 @@ TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
   }
   const std::vector<Identity> first = {Key(0)};
   const std::vector<Identity> early = {Key(1), Key(1001)};
-  EXPECT_FALSE(memory.Find(first).branches.empty());
-  EXPECT_TRUE(memory.Find(early).branches.empty());
+  EXPECT_FALSE(memory.Find(first).empty());
+  EXPECT_TRUE(memory.Find(early).empty());
 }
 
 TEST(ConversationMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
@@ -94,7 +110,7 @@ TEST(ConversationMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
   };
   const auto is_known = [&](uint64_t conversation) {
     const std::vector<Identity> keys = {Key(conversation)};
-    return !memory.Find(keys).branches.empty();
+    return !memory.Find(keys).empty();
   };
   for (uint64_t i = 0; i < 5; ++i) remember(1, i, 2000);
   for (uint64_t i = 0; i < 1000; ++i) remember(2, 1000 + i, 1000 + i);
@@ -132,11 +148,11 @@ TEST(ConversationMemory, ThreadsMayShareIt) {
       for (uint64_t i = 0; i < 500; ++i) {
         const auto branch = BranchOf(1000);
         const std::vector<Identity> keys = {Key((t + i) % 20)};
-        const auto line = memory.Find(keys);
+        const auto branches = memory.Find(keys);
         memory.Remember({.conversation = keys[0],
                          .aliases = {},
                          .branch = branch,
-                         .replaced = line.branches.empty() ? nullptr : line.branches[0]});
+                         .replaced = branches.empty() ? nullptr : branches[0]});
         memory.Finish(branch, std::nullopt);
         if (i % 3 == 0) memory.Withdraw(keys[0], branch, nullptr);
       }

@@ -41,6 +41,25 @@ TEST(HeldTextTest, AReminderMayLeaveAndItsValuesMayChange) {
               Optional(IsEmpty()));
 }
 
+TEST(HeldTextTest, AnyValuesOfAReminderMayChangeAndItsWordsMayNot) {
+  const auto reminder = [](std::string_view line) {
+    return "<system-reminder>\nRules.\n" + std::string(line) + "\n</system-reminder>\nGo.";
+  };
+  EXPECT_THAT(Lines(reminder("You are in /a as of 9:00 (call 1)."),
+                    reminder("You are in /b as of 9:05 (call 2).")),
+              Optional(ElementsAre("You are in /b as of 9:05 (call 2).")));
+  EXPECT_FALSE(Lines(reminder("You are in /a as of 9:00 (call 1)."),
+                     reminder("You may write in /a as of 9:00 (call 1).")));
+  EXPECT_FALSE(Lines("You are in /a as of 9:00 (call 1).", "You are in /a as of 9:00 (call 2)."))
+      << "a user's own words";
+  const auto result = [&](std::string_view line) {
+    return R"({"type":"tool_result","tool_use_id":"c","content":)" + test::Quoted(reminder(line)) +
+           "}";
+  };
+  EXPECT_FALSE(CompareHeld(result("You are in /a as of 9:00 (call 1)."),
+                           result("You are in /a as of 9:00 (call 2)."), Content::kToolResult));
+}
+
 TEST(HeldTextTest, WhatHasLeftIsNamed) {
   EXPECT_THAT(Left("plan\n\n<system-reminder>Read only.</system-reminder>", "plan"),
               ElementsAre("<system-reminder>Read only.</system-reminder>"));

@@ -115,13 +115,19 @@ TEST_P(Stabilized, V17AUuidOnALineOfItsOwnKeepsItsFirstValue) {
   EXPECT_TRUE(GoesOn(before, caller_.Send(request)));
 }
 
-TEST_P(Stabilized, AValueBesideOtherTextIsLeftAlone) {
+// A value beside other text does not move by its form; once it has changed, its whole line follows.
+TEST_P(Stabilized, AValueBesideOtherTextIsLeftAloneUntilItChanges) {
   Request request = Start("Meetings on 2026-11-22 count for ticket 5 only.");
-  caller_.Send(request);
+  const std::string before = caller_.Send(request);
+  EXPECT_EQ(before, request.Body());
+  EXPECT_FALSE(caller_.last.notes.empty());
   request.system = "Meetings on 2026-11-23 count for ticket 5 only.";
   Answer(request, "more");
-  EXPECT_EQ(caller_.Send(request), request.Body());
-  EXPECT_FALSE(caller_.last.notes.empty());
+  const std::string after = caller_.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(Texts(after).back(),
+            "more\n\n<system-reminder>\nMeetings on 2026-11-23 count for ticket 5 only.\n"
+            "</system-reminder>");
 }
 
 TEST_P(Stabilized, ADateThatAUserCorrectsReachesTheModel) {

@@ -60,6 +60,27 @@ TEST(OwnDataTest, WithoutALedgerAndADiskWhatNeedsThemSaysSo) {
               HasSubstr("switched off"));
 }
 
+TEST(OwnDataTest, TemplatesAreListedForTheirTenantAndForAnAdmin) {
+  TestProxy unexamined;
+  Ask(unexamined, {.method = "GET", .path = "/kvgate/v1/templates"}, 404);
+  service::Prompts prompts{prompt::Optimizer::Options{}};
+  TestProxy proxy({.options = {.prompts = &prompts}});
+  EXPECT_THAT(Ask(proxy, {.method = "GET", .path = "/kvgate/v1/templates"}),
+              HasSubstr(R"("data":[])"));
+  const auto status = [&](access::CallerRole role, const std::string& query) {
+    return Answer({.service = proxy.gateway.service,
+                   .prompts = &prompts,
+                   .route = Route::kTemplates,
+                   .target = "/kvgate/v1/templates" + query,
+                   .caller = {.role = role, .tenant = "me"}})
+        .status;
+  };
+  EXPECT_EQ(status(access::CallerRole::kUser, ""), 200);
+  EXPECT_EQ(status(access::CallerRole::kUser, "?tenant=me"), 200);
+  EXPECT_EQ(status(access::CallerRole::kUser, "?tenant=you"), 403);
+  EXPECT_EQ(status(access::CallerRole::kAdmin, "?tenant=you"), 200);
+}
+
 TEST(OwnDataTest, AFullQueueIsSaidAndTheBodyGivenBack) {
   TestProxy proxy({.pools = {.store_threads = 1, .queue_max = 2}});
   std::promise<void> release;

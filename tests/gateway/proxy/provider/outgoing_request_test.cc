@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "tests/gateway/proxy/provider/asked_upstream.h"
 #include "tests/gateway/upstream/encoders.h"
+#include "tests/store/memory_meta_store.h"
 
 namespace kvgate::proxy::provider {
 namespace {
@@ -182,6 +183,59 @@ TEST(OutgoingRequestTest, NothingIsSharedWhileTooMuchWaitsForTheWorkers) {
   EXPECT_EQ(asked.outgoing->Share(), nullptr);
   EXPECT_EQ(asked.outgoing->body(), asked.ask.body);
   *asked.proxy.environment().shared_body_bytes = 0;
+}
+
+// An agent's conversation, whose state is kept.
+std::string AgentBody(std::string_view more = "") {
+  return fmt::format(R"({{"model":"m-1","tools":[{{"type":"function","function":{{"name":"f"}}}}],)"
+                     R"("messages":[{{"role":"user","content":"hi"}}{}]}})",
+                     more);
+}
+constexpr auto kPrefixes = store::meta::MetaTable::kPrefixes;
+
+TEST(OutgoingRequestTest, WhatGoesOutIsOnTheDiskBeforeIt) {
+  store::MemoryMetaStore meta;
+  service::BranchStore branches({.meta = meta});
+  service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
+  AskedUpstream asked({.request = {.body = AgentBody()}, .prompts = &prompts});
+  ASSERT_TRUE(asked.Build());
+  EXPECT_EQ(meta.CountRows(kPrefixes, "B"), 1U);
+  EXPECT_EQ(branches.stats().num_lost, 0U);
+}
+
+TEST(OutgoingRequestTest, ADiskThatDoesNotAnswerHoldsNothingUp) {
+  store::MemoryMetaStore meta;
+  service::BranchStore branches({.meta = meta});
+  service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
+  AskedUpstream asked({.request = {.body = AgentBody()}, .prompts = &prompts});
+  meta.holds = true;
+  const Result<void> built = asked.Build();
+  const uint64_t num_lost = branches.stats().num_lost;
+  meta.holds = false;
+  ASSERT_TRUE(built);
+  EXPECT_EQ(num_lost, 1U);
+}
+
+TEST(OutgoingRequestTest, WhatAnEarlierProcessSentIsReadBeforeTheConversationGoesOn) {
+  store::MemoryMetaStore meta;
+  const std::string first = AgentBody();
+  {
+    service::BranchStore branches({.meta = meta});
+    service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
+    AskedUpstream asked({.request = {.body = first}, .prompts = &prompts});
+    ASSERT_TRUE(asked.Build());
+    meta.refuses = true;  // the process ends before it can take the request back
+  }
+  meta.refuses = false;
+  service::BranchStore branches({.meta = meta});
+  ASSERT_EQ(branches.stats().num_branches, 1U);
+  service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
+  const std::string more =
+      R"(,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"})";
+  AskedUpstream asked({.request = {.body = AgentBody(more)}, .prompts = &prompts});
+  ASSERT_TRUE(asked.Build());
+  EXPECT_EQ(branches.stats().num_recalled, 1U);
+  EXPECT_EQ(meta.CountRows(kPrefixes, "B"), 2U) << "it is gone on with";
 }
 
 }  // namespace

@@ -150,6 +150,7 @@ TEST(RequestBodyTest, DecodingTakesItsRoomFirst) {
 }
 
 TEST(RequestBodyTest, ABodyGoesBackToThePoolAndTheBudgetWithItsRequest) {
+  while (work::TakeBody().capacity() > 1000) continue;  // those of requests before
   Received received(std::string(50'000, 'x'));
   const char* const memory = received.body().bytes().data();
   received.request.reset();

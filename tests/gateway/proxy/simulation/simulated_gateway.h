@@ -105,7 +105,7 @@ class SimulatedGateway {
   // Requests of this status that were counted, of any route; 0: of any status.
   uint64_t NumCounted(int status = 0) const {
     const std::string text = registry_.Text();
-    constexpr std::string_view kName = "\nkvgate_requests_total{";
+    constexpr std::string_view kName = "\nkvgate_http_requests_total{";
     uint64_t sum = 0;
     for (size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at + 1)) {
       const size_t end = text.find('\n', at + 1);

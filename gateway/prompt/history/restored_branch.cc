@@ -1,0 +1,123 @@
+#include "gateway/prompt/history/restored_branch.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "gateway/prompt/parse/json_scanner.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/templates/text_state.h"
+
+namespace kvgate::prompt::history {
+
+using parse::Identity;
+using parse::Role;
+using parse::Section;
+using parse::Segment;
+
+namespace {
+
+// Returns the number of an assistant's answers among the turns; one may consist of several blocks
+// or items.
+template <typename Segments>
+size_t CountAnswers(const Segments& segments) {
+  size_t count = 0;
+  Role last = Role::kNone;
+  for (const auto& segment : segments) {
+    if (segment.place.section != Section::kMessages) continue;
+    if (segment.role == Role::kAssistant && last != Role::kAssistant) ++count;
+    last = segment.role;
+  }
+  return count;
+}
+
+class BytesOfBody {
+ public:
+  BytesOfBody(std::string_view body, const parse::RequestLayout& layout) : body_(body) {
+    for (const Segment& segment : layout.segments) segments_.emplace(segment.raw, &segment);
+  }
+  // Returns null if the body does not have them.
+  std::shared_ptr<const std::string> Find(const Identity& raw) const {
+    const auto found = segments_.find(raw);
+    if (found == segments_.end()) return nullptr;
+    std::string assembled;
+    return std::make_shared<const std::string>(parse::BytesOf(body_, *found->second, assembled));
+  }
+
+ private:
+  const std::string_view body_;
+  std::unordered_map<Identity, const Segment*> segments_;
+};
+
+// Returns the lines of a text, which are not kept, with the slots that are; null if the bytes hold
+// no text any more.
+std::shared_ptr<const templates::TextState> WithLines(const templates::TextState& kept,
+                                                      const std::string& bytes,
+                                                      parse::Content content) {
+  std::string text;
+  const parse::Span span = parse::TextIn(bytes, content);
+  if (span.empty() || !parse::DecodeString(span.In(bytes), text)) return nullptr;
+  auto state = std::make_shared<templates::TextState>(kept);
+  state->lines = templates::TextLines(text, nullptr);
+  const bool has_all =
+      std::all_of(state->slots.begin(), state->slots.end(),
+                  [&](const templates::SlotLine& slot) { return slot.line < state->lines.size(); });
+  return has_all ? state : nullptr;
+}
+
+// Returns true if the chunks of both lists that hold element `i` are one.
+template <typename T>
+bool AreShared(const parse::SharedList<T>& a, const parse::SharedList<T>& b, size_t i) {
+  return &a[i] == &b[i];
+}
+
+}  // namespace
+
+std::shared_ptr<const Branch> FillFrom(const Branch& branch, std::string_view body,
+                                       const parse::RequestLayout& layout) {
+  const BytesOfBody bytes(body, layout);
+  auto filled = std::make_shared<Branch>(branch);
+  filled->is_restored = false;
+  filled->request.segments = {};
+  filled->forms = {};
+  for (size_t i = 0; i < branch.request.segments.size(); ++i) {
+    SentSegment segment = branch.request.segments[i];
+    if (!segment.bytes) segment.bytes = bytes.Find(segment.sent_raw);
+    CallerForm form = branch.forms[i];
+    const std::string* const caller = form.caller ? form.caller.get() : segment.bytes.get();
+    if (form.text)
+      form.text = caller == nullptr ? nullptr : WithLines(*form.text, *caller, segment.content);
+    const size_t size = sizeof(segment) + (segment.bytes ? segment.bytes->size() : 0);
+    filled->request.segments.push_back(std::move(segment), size);
+    filled->forms.push_back(std::move(form), sizeof(CallerForm));
+  }
+  return filled;
+}
+
+bool Follows(const Branch& branch, const parse::RequestLayout& layout) {
+  return CountAnswers(layout.segments) <= CountAnswers(branch.request.segments) + 1;
+}
+
+bool IsUnderWay(const parse::RequestLayout& layout) {
+  return std::any_of(layout.segments.begin(), layout.segments.end(), [](const Segment& segment) {
+    return segment.place.section == Section::kMessages && segment.role == Role::kAssistant &&
+           segment.source != parse::Source::kExamples;
+  });
+}
+
+Rewrite RewriteOf(const Branch& before, const Branch& now) {
+  const SentSegments& old = before.request.segments;
+  const SentSegments& sent = now.request.segments;
+  bool client_extends = sent.size() >= old.size();
+  bool extends = client_extends;
+  const size_t common = std::min(old.size(), sent.size());
+  for (size_t i = 0; i < common && (extends || client_extends); ++i) {
+    if (AreShared(old, sent, i)) continue;
+    extends = extends && old[i].sent_raw == sent[i].sent_raw;
+    client_extends = client_extends && before.forms[i].raw == now.forms[i].raw;
+  }
+  if (extends) return Rewrite::kNone;
+  return client_extends ? Rewrite::kGateway : Rewrite::kClient;
+}
+
+}  // namespace kvgate::prompt::history

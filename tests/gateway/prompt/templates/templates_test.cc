@@ -1,0 +1,169 @@
+#include "gateway/prompt/templates/templates.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/prompt/templates/masked_line.h"
+
+namespace kvgate::prompt::templates {
+namespace {
+
+LineForm FormIn(const std::string& text, size_t index) {
+  return FormOf(Place::kSystem, TextLines(text, nullptr), index, text);
+}
+std::string Text(const std::string& line) { return "rules\n" + line + "\nend"; }
+
+// A change of the line that stands behind `front`.
+Observation Change(const std::string& before, const std::string& now,
+                   const std::string& front = "") {
+  Observation seen{.before = FormIn(front + Text(before), 1),
+                   .now = FormIn(front + Text(now), 1),
+                   .pattern = MaskLine(now).text,
+                   .line_tokens = 10,
+                   .stake_tokens = 1000};
+  seen.change = seen.before.mask == seen.now.mask ? LineChange::kValues : LineChange::kWords;
+  return seen;
+}
+
+class TemplatesTest : public ::testing::Test {
+ protected:
+  void See(const std::string& before, const std::string& now) {
+    templates_.Learn(scope_, {.changes = {Change(before, now)}, .beginnings = {}});
+  }
+  std::shared_ptr<const Slot> Find(const std::string& line) {
+    return templates_.Known(scope_)->Find(FormIn(Text(line), 1));
+  }
+  Templates templates_{Templates::Options{}};
+  Templates::Scope scope_ = Templates::ScopeOf("me", "m");
+};
+
+TEST_F(TemplatesTest, ALineIsASlotWhenItsValuesChange) {
+  EXPECT_EQ(Find("it is now 10:31"), nullptr);
+  See("it is now 10:31", "it is now 10:32");
+  const auto slot = Find("it is now 11:00");
+  ASSERT_NE(slot, nullptr);
+  EXPECT_TRUE(slot->moves);
+  EXPECT_EQ(Find("never ask for more"), nullptr);
+}
+
+TEST_F(TemplatesTest, ALineIsASlotWhenItsWordsChangeForTheThirdTime) {
+  const std::vector<std::string> branches = {"main", "fix", "docs", "test"};
+  const auto line = [&](size_t i) { return "You work on branch " + branches[i] + " today"; };
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(Find(line(i)), nullptr) << i;
+    const LineForm before = FormIn(Text(line(i)), 1);
+    const uint64_t after = templates_.SlotAfter(scope_, before, FormIn(Text(line(i + 1)), 1));
+    EXPECT_EQ(after != 0, i == 2);
+    See(line(i), line(i + 1));
+  }
+  EXPECT_NE(Find("You work on branch another today"), nullptr);
+}
+
+TEST_F(TemplatesTest, NothingIsSharedBetweenTenantsAndModels) {
+  See("it is now 10:31", "it is now 10:32");
+  for (const auto& other : {Templates::ScopeOf("you", "m"), Templates::ScopeOf("me", "n")}) {
+    EXPECT_TRUE(templates_.Known(other)->slots().empty());
+  }
+}
+
+TEST_F(TemplatesTest, ASlotThatConversationsBeginAlikeWithStays) {
+  See("it is now 10:31", "it is now 10:32");
+  const uint64_t id = Find("it is now 11:00")->id;
+  const auto begin = [&](uint64_t line) {
+    templates_.Learn(scope_, {.changes = {}, .beginnings = {{.slot = id, .line = line}}});
+  };
+  for (int i = 0; i < 100; ++i) begin(1);
+  EXPECT_TRUE(Find("it is now 11:00")->moves) << "1000 tokens, lost once in a hundred";
+  for (int i = 0; i < 400; ++i) begin(1);
+  EXPECT_FALSE(Find("it is now 11:00")->moves) << "10 tokens, five hundred times";
+  for (uint64_t i = 0; i < 100; ++i) begin(i);
+  EXPECT_TRUE(Find("it is now 11:00")->moves);
+}
+
+TEST_F(TemplatesTest, AConversationKeepsTheSetItBeganWith) {
+  const auto before = templates_.Known(scope_);
+  See("it is now 10:31", "it is now 10:32");
+  EXPECT_TRUE(before->slots().empty());
+  const auto now = templates_.Known(scope_);
+  See("it is now 10:32", "it is now 10:33");
+  EXPECT_EQ(templates_.Known(scope_), now) << "one set for all conversations until it changes";
+}
+
+TEST_F(TemplatesTest, ATenantsTemplatesAreListed) {
+  See("it is now 10:31 here", "it is now 10:32 here");
+  See("You work on branch main today", "You work on branch fix today");
+  const TenantTemplates all = templates_.List("me");
+  ASSERT_EQ(all.models.size(), 1U);
+  EXPECT_EQ(all.models[0].model, "m");
+  ASSERT_EQ(all.models[0].templates.size(), 2U);
+  EXPECT_EQ(LineOf(all.models[0].templates[0]), "You work on branch <*> today");
+  EXPECT_FALSE(all.models[0].templates[0].is_slot);
+  EXPECT_EQ(LineOf(all.models[0].templates[1]), "it is now <*> here");
+  EXPECT_TRUE(all.models[0].templates[1].is_slot);
+  EXPECT_TRUE(templates_.List("you").models.empty());
+}
+
+TEST_F(TemplatesTest, AnotherProcessGoesOnWithThem) {
+  See("it is now 10:31", "it is now 10:32");
+  See("You work on branch main today", "You work on branch fix today");
+  See("You work on branch fix today", "You work on branch docs today");
+  const std::string bytes = templates_.Encode("me");
+  EXPECT_EQ(templates_.Encode("you"), "");
+  Templates later{Templates::Options{}};
+  ASSERT_TRUE(later.Restore(bytes));
+  EXPECT_EQ(later.Encode("me"), bytes);
+  EXPECT_EQ(later.num_bytes(), templates_.num_bytes());
+  EXPECT_NE(later.Known(scope_)->Find(FormIn(Text("it is now 11:00"), 1)), nullptr);
+  const LineForm before = FormIn(Text("You work on branch docs today"), 1);
+  EXPECT_NE(later.SlotAfter(scope_, before, FormIn(Text("You work on branch x today"), 1)), 0U)
+      << "the third time";
+  ASSERT_TRUE(later.Restore(bytes)) << "what is known already stays";
+  EXPECT_EQ(later.Encode("me"), bytes);
+  EXPECT_FALSE(later.Restore("damaged"));
+}
+
+TEST(Templates, OneTenantDoesNotPushOutTheOthers) {
+  Templates templates({.bytes_max = 100'000, .slots_max = 32});
+  const auto see = [&](const Templates::Scope& scope, int i) {
+    const std::string name = std::string(1, static_cast<char>('a' + i % 26)) +
+                             std::string(static_cast<size_t>(i / 26 + 1), 'x');
+    const std::string line = name + "a " + name + "b " + name + "c ";
+    templates.Learn(scope, {.changes = {Change(line + "1", line + "2", name)}, .beginnings = {}});
+    EXPECT_LE(templates.num_bytes(), 100'000U);
+  };
+  const Templates::Scope quiet = Templates::ScopeOf("quiet", "m");
+  see(quiet, 0);
+  for (int model = 0; model < 40; ++model) {
+    const Templates::Scope scope = Templates::ScopeOf("loud", std::to_string(model));
+    for (int i = 0; i < 60; ++i) see(scope, i);
+    EXPECT_EQ(templates.Known(scope)->slots().size(), 32U);
+  }
+  EXPECT_EQ(templates.Known(quiet)->slots().size(), 1U);
+  for (int i = 0; i < 1000; ++i) see(Templates::ScopeOf("tenant" + std::to_string(i), "m"), 0);
+  EXPECT_TRUE(templates.Known(quiet)->slots().empty()) << "the longest silent one leaves";
+}
+
+TEST(Templates, ThreadsMayShareThem) {
+  Templates templates({.bytes_max = 20'000, .slots_max = 8});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&templates, t] {
+      for (int i = 0; i < 300; ++i) {
+        const auto scope = Templates::ScopeOf(std::to_string((t + i) % 5), "m");
+        const std::string line = "run of worker " + std::string(1, static_cast<char>('a' + i % 26));
+        templates.Learn(scope, {.changes = {Change(line + " 1", line + " 2")}, .beginnings = {}});
+        for (const auto& slot : templates.Known(scope)->slots()) {
+          templates.Learn(scope, {.changes = {}, .beginnings = {{slot->id, 1}}});
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(templates.num_bytes(), 20'000U);
+}
+
+}  // namespace
+}  // namespace kvgate::prompt::templates
