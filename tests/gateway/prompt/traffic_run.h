@@ -1,0 +1,170 @@
+// A TrafficRun sends the traffic of an agent to a simulated provider: as it is, as an ideal client
+// would, or through an Optimizer. It counts what was read from the cache, what was refused, and
+// what was sent otherwise than it should have been.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/prompt/optimizer.h"
+#include "tests/gateway/prompt/ideal_client.h"
+#include "tests/gateway/prompt/provider_model.h"
+#include "tests/gateway/prompt/traffic_judge.h"
+
+namespace kvgate::prompt::traffic {
+
+struct TrafficResult {
+  std::vector<double> read;  // cached tokens, by conversation
+  simulation::Bill total;
+  std::vector<std::string> faults;
+  std::vector<std::string> refusals;
+  size_t num_rewrites = 0;  // what is sent does not extend what was, although the client's does
+  size_t num_held = 0;
+
+  double cached_tokens() const { return total.read; }
+};
+
+class TrafficRun {
+ public:
+  explicit TrafficRun(const AgentTraffic& traffic)
+      : traffic_(traffic), asked_(traffic.requests.size()) {}
+
+  TrafficResult Directly() {
+    Start();
+    for (size_t i = 0; i < traffic_.requests.size(); ++i) {
+      const AgentRequest& request = traffic_.requests[i];
+      Serve(request, BodyRenderer::Render(Asked(i)));
+    }
+    return std::move(result_);
+  }
+  TrafficResult Ideally() {
+    Start();
+    IdealClient client(traffic_);
+    for (const AgentRequest& request : traffic_.requests) Serve(request, client.Ask(request));
+    return std::move(result_);
+  }
+  TrafficResult Through(Mode mode) {
+    Start();
+    TrafficJudge judge(traffic_.num_conversations);
+    Optimizer optimizer(Optimizer::Options{});
+    for (size_t i = 0; i < traffic_.requests.size(); ++i) {
+      const AgentRequest& request = traffic_.requests[i];
+      const Prepared prepared = optimizer.Prepare(ArgsOf(request, mode));
+      if (!prepared.unreadable.empty()) Fault(i, prepared.unreadable);
+      const bool is_changed = prepared.body && *prepared.body != request.body;
+      if (is_changed && mode == Mode::kObserve) Fault(i, "observe changes a body");
+      const OrderedJson sent = is_changed ? OrderedJson::parse(*prepared.body) : Asked(i);
+      for (const std::string& fault :
+           judge.Judge(request, {.asked = Asked(i), .body = sent, .notes = prepared.notes})) {
+        Fault(i, fault);
+      }
+      RenderedPrompt prompt = BodyRenderer::Render(sent);
+      Compare(i, mode, prompt);
+      const std::optional<simulation::Bill> bill = Serve(request, prompt);
+      if (bill) {
+        optimizer.Finish(prepared, {.usage = ProviderModel::UsageOf(*bill),
+                                    .provider_reason = {},
+                                    .now_us = request.time_us + kAnswerUs});
+      } else {
+        optimizer.Abandon(prepared);
+      }
+    }
+    result_.num_held = judge.num_held();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr int64_t kAnswerUs = 4'000'000;
+
+  // What was asked and sent last in a conversation.
+  struct Last {
+    std::vector<parse::Identity> asked;
+    std::vector<parse::Identity> sent;
+  };
+
+  void Start() {
+    result_ = {};
+    result_.read.resize(traffic_.num_conversations);
+    last_.assign(traffic_.num_conversations, {});
+    providers_.clear();
+    for (int tenant = 0; tenant < 2; ++tenant) {
+      providers_.push_back(
+          std::make_unique<ProviderModel>(traffic_.shape.provider, traffic_.shape.model));
+    }
+    binder_ = {};
+  }
+  const OrderedJson& Asked(size_t index) {
+    if (asked_[index].is_null()) asked_[index] = OrderedJson::parse(traffic_.requests[index].body);
+    return asked_[index];
+  }
+  OptimizeArgs ArgsOf(const AgentRequest& request, Mode mode) const {
+    OptimizeArgs args;
+    args.body = request.body;
+    args.endpoint = traffic_.endpoint;
+    args.tenant = request.tenant == 0 ? "tenant" : "another tenant";
+    args.session = request.session;
+    args.upstream = "main";
+    args.provider = traffic_.shape.provider;
+    args.mode = mode;
+    args.now_us = request.time_us;
+    return args;
+  }
+
+  // Returns what the provider bills; nullopt if it refuses.
+  std::optional<simulation::Bill> Serve(const AgentRequest& request, const RenderedPrompt& prompt) {
+    const std::string refusal = binder_.Refusal(prompt);
+    // The client goes on as if it had been answered, so that one refusal does not hide others.
+    binder_.Bind("sig-" + std::to_string(request.answer), prompt);
+    if (!refusal.empty()) {
+      result_.refusals.push_back("request " + std::to_string(request.answer) + ": " + refusal);
+      return std::nullopt;
+    }
+    const simulation::Bill bill = providers_[request.tenant]->Send(prompt, request.time_us);
+    result_.read[request.conversation] += bill.read;
+    result_.total.Add(bill);
+    return bill;
+  }
+
+  // Counts a rewrite. `pin` undoes another order of tools and keys, so the client's request is then
+  // compared as if it had none.
+  void Compare(size_t index, Mode mode, const RenderedPrompt& prompt) {
+    const AgentRequest& request = traffic_.requests[index];
+    Last& last = last_[request.conversation];
+    Last now = {.asked = PrefixesOf(mode == Mode::kObserve ? BodyRenderer::Render(Asked(index))
+                                                           : Ordered(request.prompt)),
+                .sent = PrefixesOf(prompt)};
+    if (!last.sent.empty() && Extends(last.asked, now.asked) && !Extends(last.sent, now.sent)) {
+      ++result_.num_rewrites;
+      Fault(index, "the client's request extends its last one, but not what is sent");
+    }
+    last = std::move(now);
+  }
+  static RenderedPrompt Ordered(const AgentPrompt& prompt) {
+    RenderedPrompt ordered;
+    for (const Lines& tool : prompt.tools) ordered.blocks.push_back({.bytes = TextOf(tool)});
+    for (const Lines& block : prompt.system) ordered.blocks.push_back({.bytes = TextOf(block)});
+    for (const Turn& turn : prompt.turns) {
+      for (const Piece& piece : turn.pieces) {
+        ordered.blocks.push_back({.bytes = std::to_string(turn.id) + TextOf(piece.lines)});
+      }
+    }
+    return ordered;
+  }
+
+  void Fault(size_t index, const std::string& what) {
+    const AgentRequest& request = traffic_.requests[index];
+    result_.faults.push_back("request " + std::to_string(index) + " of conversation " +
+                             std::to_string(request.conversation) + ": " + what);
+  }
+
+  const AgentTraffic& traffic_;
+  std::vector<OrderedJson> asked_;                         // the bodies as parsed
+  std::vector<Last> last_;                                 // by conversation
+  std::vector<std::unique_ptr<ProviderModel>> providers_;  // by tenant
+  ThinkingBinder binder_;
+  TrafficResult result_;
+};
+
+}  // namespace kvgate::prompt::traffic
