@@ -22,6 +22,8 @@ namespace {
 
 // Shorter answers are given in many conversations.
 constexpr uint32_t kTellingTokensMin = 16;
+// So many telling answers in any place prove a conversation.
+constexpr size_t kTellingAnswersMin = 2;
 
 // Returns the string `value`, or the string in its member `name`; empty if there is neither.
 std::string StringIn(std::string_view value, std::string_view name) {
@@ -133,7 +135,20 @@ struct Score {
   bool is_all = false;    // the branch holds the whole request
   bool skips = false;     // the turns in front of the first answer differ
   bool overlaps = false;  // half of the branch's segments occur, in any place
+  // The branch's answers that the request has in any place, and those that it has not. They tell a
+  // branch from the others of its conversation if a client has edited the turns in front of them.
+  size_t num_present = 0;
+  size_t num_foreign = 0;
+  size_t num_telling = 0;  // of those that it has
 };
+
+// Returns 1 if `a` has more of the request's answers, or fewer that the request has not; -1 if it
+// is the other way round.
+int CompareAnswers(const Score& a, const Score& b) {
+  if (a.num_present != b.num_present) return a.num_present > b.num_present ? 1 : -1;
+  if (a.num_foreign != b.num_foreign) return a.num_foreign < b.num_foreign ? 1 : -1;
+  return 0;
+}
 
 template <typename Segments>
 bool Overlaps(const SentSegments& sent, const Segments& now) {
@@ -161,8 +176,32 @@ size_t FirstAnswer(const Segments& segments) {
 }
 
 // Returns true for an answer that no other conversation is likely to have.
-bool IsTelling(const parse::Segment& answer) {
+template <typename S>
+bool IsTelling(const S& answer) {
   return answer.content == parse::Content::kToolCall || answer.num_tokens >= kTellingTokensMin;
+}
+
+template <typename S>
+bool IsAnswer(const S& segment) {
+  return IsTurn(segment) && segment.role == parse::Role::kAssistant &&
+         segment.content != parse::Content::kThinking;  // clients leave that out later
+}
+
+std::unordered_set<Identity> AnswersOf(const parse::RequestLayout& layout) {
+  std::unordered_set<Identity> answers;
+  for (const parse::Segment& segment : layout.segments) {
+    if (IsAnswer(segment)) answers.insert(GistOf(segment));
+  }
+  return answers;
+}
+
+void CountAnswers(const Branch& branch, const std::unordered_set<Identity>& answers, Score& score) {
+  for (const SentSegment& segment : branch.request.segments) {
+    if (!IsAnswer(segment)) continue;
+    const bool is_present = answers.contains(GistOf(segment));
+    ++(is_present ? score.num_present : score.num_foreign);
+    score.num_telling += is_present && IsTelling(segment) ? 1 : 0;
+  }
 }
 
 Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool by_content) {
@@ -279,9 +318,13 @@ class ContentChooser {
       : body_(body), layout_(layout) {}
 
   Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
+    const std::unordered_set<Identity> answers = AnswersOf(layout_);
     for (const auto& branch : branches) {
-      const Score score = ScoreOf(*branch, layout_.segments, true);
-      const bool is_proof = score.answers > 0 && !score.skips;
+      Score score = ScoreOf(*branch, layout_.segments, true);
+      CountAnswers(*branch, answers, score);
+      // A window may have dropped the first answer, and with it the run from the front.
+      const bool is_proof =
+          (score.answers > 0 && !score.skips) || score.num_telling >= kTellingAnswersMin;
       if (!is_proof && !(score.extends && IsAlike(*branch))) continue;
       candidates_.push_back({.branch = branch, .score = score});
     }
@@ -319,9 +362,11 @@ class ContentChooser {
     }
     return *candidate.words;
   }
-  // Runs from the first turn on are better, then longer ones, among them those that the request
-  // goes on from, and then those whose system prompt has more of the request's words.
+  // Branches with more of the request's answers and fewer others are better, then runs from the
+  // first turn on, those that the request goes on from, longer runs, and then those whose system
+  // prompt has more of the request's words.
   int Compare(Candidate& a, Candidate& b) {
+    if (const int order = CompareAnswers(a.score, b.score); order != 0) return order;
     if (a.score.skips != b.score.skips) return a.score.skips ? -1 : 1;
     if (a.score.extends != b.score.extends) return a.score.extends ? 1 : -1;
     if (a.score.shared != b.score.shared) return a.score.shared > b.score.shared ? 1 : -1;
@@ -409,12 +454,20 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
   std::shared_ptr<const Branch> best;
   std::shared_ptr<const Branch> overlapping;
   Score best_score;
+  Score overlapping_score;
+  const std::unordered_set<Identity> answers = AnswersOf(layout);
   for (const auto& branch : branches) {
-    const Score score = ScoreOf(*branch, layout.segments, false);
-    if (score.overlaps && !overlapping) overlapping = branch;
+    Score score = ScoreOf(*branch, layout.segments, false);
+    CountAnswers(*branch, answers, score);
+    if (score.overlaps && (!overlapping || CompareAnswers(score, overlapping_score) > 0)) {
+      overlapping = branch;
+      overlapping_score = score;
+    }
     if (score.shared == 0) continue;
-    const bool better = score.shared > best_score.shared ||
-                        (score.shared == best_score.shared && score.extends && !best_score.extends);
+    const int order = CompareAnswers(score, best_score);
+    const bool better = order > 0 || (order == 0 && (score.shared > best_score.shared ||
+                                                     (score.shared == best_score.shared &&
+                                                      score.extends && !best_score.extends)));
     if (!best || better) {
       best = branch;
       best_score = score;
