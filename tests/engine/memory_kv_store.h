@@ -28,7 +28,7 @@ class MemoryKvStore : public kv::KvStore {
   std::atomic<int> put_delay_ms{0};
   std::atomic<int> get_takes_us{0};     // time of a Get that passes on a test::ManualClock
   std::atomic<bool> holds_gets{false};  // a Get waits while this is true
-  std::atomic<int> num_gets_held{0};
+  std::atomic<int> num_gets_held{0};    // since the test began
 
   bool Contains(const kv::KvKey& key) const override {
     const std::lock_guard lock(mutex_);
@@ -53,7 +53,10 @@ class MemoryKvStore : public kv::KvStore {
     if (holds_gets) {
       ++num_gets_held;
       EXPECT_TRUE(test::WaitUntil([this] { return !holds_gets; }, "the test lets a Get go on"));
-      --num_gets_held;
+      // They go on together: of two readers, one that slept longer would see the time that the
+      // other's reads take as its own.
+      ++num_gets_let_go_;
+      while (num_gets_let_go_ < num_gets_held) std::this_thread::yield();
     }
     if (get_takes_us > 0) test::ManualClock::Advance(std::chrono::microseconds(get_takes_us));
     const std::lock_guard lock(mutex_);
@@ -154,6 +157,7 @@ class MemoryKvStore : public kv::KvStore {
   };
   mutable std::mutex mutex_;
   std::map<kv::KvKey, Stored> records_;
+  std::atomic<int> num_gets_let_go_{0};
   kv::KvStoreStats stats_;
 };
 
