@@ -150,7 +150,9 @@ void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropp
 
 void ConversationMemory::AddAliasLocked(List::iterator conversation, const Identity& alias) {
   std::vector<Identity>& aliases = conversation->aliases;
-  if (std::find(aliases.begin(), aliases.end(), alias) != aliases.end()) {
+  const auto own = std::find(aliases.begin(), aliases.end(), alias);
+  if (own != aliases.end()) {
+    std::rotate(own, own + 1, aliases.end());  // those that are used stay
     std::vector<List::iterator>& known = by_alias_[alias];
     const auto at = std::find(known.begin(), known.end(), conversation);
     std::rotate(known.begin(), at, at + 1);

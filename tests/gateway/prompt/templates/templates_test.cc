@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,7 +156,8 @@ TEST(Templates, ThreadsMayShareThem) {
         const auto scope = Templates::ScopeOf(std::to_string((t + i) % 5), "m");
         const std::string line = "run of worker " + std::string(1, static_cast<char>('a' + i % 26));
         templates.Learn(scope, {.changes = {Change(line + " 1", line + " 2")}, .beginnings = {}});
-        for (const auto& slot : templates.Known(scope)->slots()) {
+        const std::shared_ptr<const SlotSet> known = templates.Known(scope);
+        for (const auto& slot : known->slots()) {
           templates.Learn(scope, {.changes = {}, .beginnings = {{slot->id, 1}}});
         }
       }
