@@ -144,7 +144,7 @@ class Optimizer {
 
   // The tools and system prompts of each tenant, as they were first sent.
   history::TenantMemory& tenants();
-  // What has been learnt of each tenant's prompts, to be listed, kept and given to a later process.
+  // What has been learnt of each tenant's prompts. It ends with the process: nobody keeps it yet.
   templates::Templates& templates();
   const templates::Templates& templates() const;
 

@@ -195,7 +195,7 @@ std::unordered_set<Identity> AnswersOf(const parse::RequestLayout& layout) {
   return answers;
 }
 
-void CountAnswers(const Branch& branch, const std::unordered_set<Identity>& answers, Score& score) {
+void AddAnswers(const Branch& branch, const std::unordered_set<Identity>& answers, Score& score) {
   for (const SentSegment& segment : branch.request.segments) {
     if (!IsAnswer(segment)) continue;
     const bool is_present = answers.contains(GistOf(segment));
@@ -321,7 +321,7 @@ class ContentChooser {
     const std::unordered_set<Identity> answers = AnswersOf(layout_);
     for (const auto& branch : branches) {
       Score score = ScoreOf(*branch, layout_.segments, true);
-      CountAnswers(*branch, answers, score);
+      AddAnswers(*branch, answers, score);
       // A window may have dropped the first answer, and with it the run from the front.
       const bool is_proof =
           (score.answers > 0 && !score.skips) || score.num_telling >= kTellingAnswersMin;
@@ -455,10 +455,12 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
   std::shared_ptr<const Branch> overlapping;
   Score best_score;
   Score overlapping_score;
-  const std::unordered_set<Identity> answers = AnswersOf(layout);
+  // Of one branch there is nothing to compare.
+  std::unordered_set<Identity> answers;
+  if (branches.size() > 1) answers = AnswersOf(layout);
   for (const auto& branch : branches) {
     Score score = ScoreOf(*branch, layout.segments, false);
-    CountAnswers(*branch, answers, score);
+    AddAnswers(*branch, answers, score);
     if (score.overlaps && (!overlapping || CompareAnswers(score, overlapping_score) > 0)) {
       overlapping = branch;
       overlapping_score = score;
