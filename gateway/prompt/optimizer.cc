@@ -200,11 +200,35 @@ struct Known {
 
 // The mode and rules that a request is prepared with.
 struct Terms {
+  const ledger::PriceRow* row = nullptr;  // of the model; null: it is not known
   Mode mode = Mode::kObserve;
   uint32_t rules_off = 0;
   bool is_lost = false;
   bool joins = false;  // the conversation began elsewhere: its turns go on as received
 };
+
+bool HoldsThinking(const RequestLayout& layout) {
+  return std::any_of(layout.segments.begin(), layout.segments.end(), rewrite::IsThinking);
+}
+
+// Leaves out the thinking behind the first change of what its conversation has sent, because the
+// provider refuses thinking whose prefix is not the one that it was made with. Returns what the
+// draft does to that prefix.
+history::Rewrite LeaveVoidThinking(const Known& known, Draft& draft) {
+  const rewrite::BodyWriter writer(draft, {});
+  const size_t first = known.chosen.is_ambiguous ? 0 : writer.FirstChange();
+  if (first == draft.segments.size()) return history::Rewrite::kNone;
+  history::Rewrite rewrite = history::Rewrite::kNone;
+  if (draft.branch) {
+    Branch now;
+    writer.Fill(now);
+    rewrite = history::RewriteOf(*draft.branch, now);
+  }
+  rewrite::LeaveThinkingOut(draft, first);
+  draft.notes.push_back("thinking behind segment " + std::to_string(first) +
+                        " is left out: it was made behind another prefix");
+  return rewrite;
+}
 
 // Returns true if an edit changes more than where the provider's cache entries end.
 bool ChangesPrefix(const Prepared& prepared) {
@@ -412,7 +436,9 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
 Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& layout,
                                const Known& known) const {
   using Standing = history::Past::Standing;
-  Terms terms{.mode = args.mode, .rules_off = args.rules_off};
+  Terms terms{.row = options.prices.Find(args.provider, layout.model),
+              .mode = args.mode,
+              .rules_off = args.rules_off};
   if (const Branch* before = known.chosen.branch.get()) {
     terms.mode = before->mode;
     terms.rules_off = before->rules_off;
@@ -435,6 +461,8 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
   Draft draft = rewrite::MakeDraft(
       args.body, layout, is_restored ? history::FillFrom(*before, args.body, layout) : before,
       terms.rules_off | (stabilizes ? 0 : kStabilizeRules));
+  draft.binds_thinking = terms.mode != Mode::kObserve && BindsThinking(layout, terms.row) &&
+                         draft.Allows(Rule::kThinkingRemoved);
   rewrite::PairWithBranch(draft);
   if (terms.joins) return draft;
   if (stabilizes) {
@@ -460,7 +488,7 @@ std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& 
   state->line = state->before ? state->before->line
                               : parse::Chain(state->conversation, known.found.beginning);
   state->provider = args.provider;
-  state->row = options.prices.Find(args.provider, layout.model);
+  state->row = terms.row;
   state->branch = std::make_shared<Branch>();
   // A request that may not be changed leaves its conversation's mode alone.
   state->branch->mode = args.is_fixed && state->before ? state->before->mode : terms.mode;
@@ -490,6 +518,9 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
   state->shape = ShapeOf(draft, known.found);
+  if (draft.binds_thinking && HoldsThinking(layout)) {
+    prepared.rewrite = LeaveVoidThinking(known, draft);
+  }
   rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
   if (state->planned) {
     prepared.plan = MakePlan(args, layout, writer, *state, dry);
@@ -523,7 +554,8 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
     KeepForTenant(draft, TenantMemory::ScopeOf(args.tenant, args.upstream));
     Keep(known.found, prepared);
   }
-  if (prepared.state->before && known.found.holds_history) {
+  if (prepared.state->before && known.found.holds_history &&
+      prepared.rewrite == history::Rewrite::kNone) {
     prepared.rewrite = history::RewriteOf(*prepared.state->before, *prepared.state->branch);
   }
   return prepared;

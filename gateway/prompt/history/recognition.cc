@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <unordered_set>
 
@@ -114,12 +115,13 @@ Beginning BeginningOf(const parse::RequestLayout& layout) {
   return begin;
 }
 
-// Returns true if a segment counts for recognition. Volatile texts and message heads do not,
-// because their presence differs between requests of one conversation.
+// Returns true if a segment counts for recognition. Volatile texts, message heads and thinking do
+// not, because their presence differs between requests of one conversation.
 template <typename S>
 bool IsTurn(const S& segment) {
   return segment.place.section == Section::kMessages && !segment.is_volatile &&
-         segment.content != parse::Content::kMessageHead;
+         segment.content != parse::Content::kMessageHead &&
+         segment.content != parse::Content::kThinking;
 }
 
 template <typename Segments>
@@ -183,8 +185,7 @@ bool IsTelling(const S& answer) {
 
 template <typename S>
 bool IsAnswer(const S& segment) {
-  return IsTurn(segment) && segment.role == parse::Role::kAssistant &&
-         segment.content != parse::Content::kThinking;  // clients leave that out later
+  return IsTurn(segment) && segment.role == parse::Role::kAssistant;
 }
 
 std::unordered_set<Identity> AnswersOf(const parse::RequestLayout& layout) {
@@ -299,6 +300,18 @@ SystemText SystemTextOf(std::string_view body, const parse::RequestLayout& layou
   return text;
 }
 
+// Returns true if both branches have sent the same bytes, up to their turn `num_turns`.
+bool SentAlike(const Branch& a, const Branch& b, size_t num_turns) {
+  const SentSegments& left = a.request.segments;
+  const SentSegments& right = b.request.segments;
+  size_t i = 0;
+  for (; i < left.size() && i < right.size(); ++i) {
+    if (IsTurn(left[i]) && num_turns-- == 0) return true;
+    if (left[i].sent_raw != right[i].sent_raw) return false;
+  }
+  return num_turns == 0 || (i == left.size() && i == right.size());
+}
+
 template <typename Segments>
 std::vector<Identity> ToolsOf(const Segments& segments) {
   std::vector<Identity> tools;
@@ -333,7 +346,8 @@ class ContentChooser {
       if (best == nullptr || Compare(it, *best) > 0) best = &it;
     }
     // No value may pass from one conversation to another: if it may be either, it is neither.
-    if (best == nullptr || IsAmbiguous(*best)) return {};
+    if (best == nullptr) return {};
+    if (IsAmbiguous(*best)) return {.is_ambiguous = true};
     return {.branch = best->branch, .extends = best->score.extends};
   }
 
@@ -386,17 +400,9 @@ class ContentChooser {
         const size_t words = WordsIn(best);
         return words < OwnText().words.size() && WordsIn(it) >= words;
       }
-      return Compare(it, best) == 0 && !SentAlike(*it.branch, *best.branch);
+      constexpr size_t kAll = std::numeric_limits<size_t>::max();
+      return Compare(it, best) == 0 && !SentAlike(*it.branch, *best.branch, kAll);
     });
-  }
-  static bool SentAlike(const Branch& a, const Branch& b) {
-    const SentSegments& left = a.request.segments;
-    const SentSegments& right = b.request.segments;
-    if (left.size() != right.size()) return false;
-    for (size_t i = 0; i < left.size(); ++i) {
-      if (left[i].sent_raw != right[i].sent_raw) return false;
-    }
-    return true;
   }
 
   const std::string_view body_;
@@ -404,6 +410,47 @@ class ContentChooser {
   std::optional<SystemText> own_text_;
   std::vector<Candidate> candidates_;
 };
+
+// Chooses among the branches of a conversation with a name, which its helpers share.
+Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches,
+                   const parse::RequestLayout& layout) {
+  struct Candidate {
+    std::shared_ptr<const Branch> branch;
+    Score score;
+  };
+  // Of one branch there is nothing to compare.
+  std::unordered_set<Identity> answers;
+  if (branches.size() > 1) answers = AnswersOf(layout);
+  std::vector<Candidate> candidates;
+  for (const auto& branch : branches) {
+    Score score = ScoreOf(*branch, layout.segments, false);
+    AddAnswers(*branch, answers, score);
+    if (score.shared > 0 || score.overlaps) candidates.push_back({branch, score});
+  }
+  // A branch whose turns occur in another order is only taken if no other begins like the request.
+  const auto compare = [](const Score& a, const Score& b) {
+    if ((a.shared > 0) != (b.shared > 0)) return a.shared > 0 ? 1 : -1;
+    if (const int order = CompareAnswers(a, b); order != 0) return order;
+    if (a.shared != b.shared) return a.shared > b.shared ? 1 : -1;
+    return static_cast<int>(a.extends) - static_cast<int>(b.extends);
+  };
+  const Candidate* best = nullptr;
+  for (const Candidate& it : candidates) {
+    if (best == nullptr || compare(it.score, best->score) > 0) best = &it;
+  }
+  if (best == nullptr) return {};
+  // Turns in front of all answers are the same in many branches: a helper begins like its caller,
+  // and a compaction leaves the first words. They tell nothing of whose values a branch holds.
+  const bool is_proof = best->score.answers > 0 || best->score.extends;
+  const bool is_ambiguous =
+      std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& it) {
+        const bool is_even = is_proof ? compare(it.score, best->score) == 0
+                                      : CompareAnswers(it.score, best->score) == 0;
+        return is_even && !SentAlike(*it.branch, *best->branch, best->score.shared);
+      });
+  if (is_ambiguous) return {.is_ambiguous = true};
+  return {.branch = best->branch, .extends = best->score.extends};
+}
 
 }  // namespace
 
@@ -451,32 +498,7 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
     return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
   if (recognition.by_content()) return ContentChooser(body, layout).Choose(branches);
-  std::shared_ptr<const Branch> best;
-  std::shared_ptr<const Branch> overlapping;
-  Score best_score;
-  Score overlapping_score;
-  // Of one branch there is nothing to compare.
-  std::unordered_set<Identity> answers;
-  if (branches.size() > 1) answers = AnswersOf(layout);
-  for (const auto& branch : branches) {
-    Score score = ScoreOf(*branch, layout.segments, false);
-    AddAnswers(*branch, answers, score);
-    if (score.overlaps && (!overlapping || CompareAnswers(score, overlapping_score) > 0)) {
-      overlapping = branch;
-      overlapping_score = score;
-    }
-    if (score.shared == 0) continue;
-    const int order = CompareAnswers(score, best_score);
-    const bool better = order > 0 || (order == 0 && (score.shared > best_score.shared ||
-                                                     (score.shared == best_score.shared &&
-                                                      score.extends && !best_score.extends)));
-    if (!best || better) {
-      best = branch;
-      best_score = score;
-    }
-  }
-  if (!best) return {.branch = overlapping};
-  return {.branch = best, .extends = best_score.extends};
+  return ChooseNamed(branches, layout);
 }
 
 }  // namespace kvgate::prompt::history

@@ -35,13 +35,14 @@ struct Recognition {
 };
 Recognition Recognize(const RecognitionArgs& args);
 
-// Chooses the branch with the longest common prefix; null if the request continues none. A
-// conversation without a name needs an answer in common, or a like beginning if it had none yet;
-// if it may be one of two that were sent different bytes, it is none. If the provider holds the
-// history, it is the newest branch with that system prompt, else the newest of all.
+// Chooses the branch with the longest common prefix; null if the request continues none, or may
+// continue either of two that were sent different bytes. A conversation without a name needs an
+// answer in common, or a like beginning if it had none yet. If the provider holds the history, it
+// is the newest branch with that system prompt, else the newest of all.
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;
   bool extends = false;  // the request contains all of its turns, so nobody will continue it again
+  bool is_ambiguous = false;  // it may go on several that were sent different bytes; `branch` is null
 };
 Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                     const parse::RequestLayout& layout, const Recognition& recognition);

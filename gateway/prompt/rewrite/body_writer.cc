@@ -468,6 +468,17 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   return form;
 }
 
+size_t BodyWriter::FirstChange() const {
+  const history::Branch* before = draft_.branch.get();
+  const size_t num = before ? before->request.segments.size() : draft_.layout.segments.size();
+  for (size_t i = 0; i < outgoing_.size() && i < num; ++i) {
+    const parse::Identity& raw =
+        before ? before->request.segments[i].sent_raw : draft_.layout.segments[i].raw;
+    if (!(outgoing_[i].raw == raw)) return outgoing_[i].draft;
+  }
+  return draft_.segments.size();
+}
+
 int64_t BodyWriter::num_tokens() const {
   int64_t tokens = 0;
   for (const planner::PlanSegment& segment : plan_segments_) tokens += segment.num_tokens;

@@ -25,6 +25,11 @@ class BodyWriter {
   // The outgoing segments in render order, for the planner; valid while the writer lives.
   const std::vector<planner::PlanSegment>& plan_segments() const { return plan_segments_; }
 
+  // Returns the index of the first draft segment that goes out otherwise than what the draft's
+  // branch sent at that point, or without a branch, than it came; the number of segments if there
+  // is none.
+  size_t FirstChange() const;
+
   int64_t num_tokens() const;   // estimated
   int64_t ttl_seconds() const;  // the longest TTL of the breakpoints that go out; 0: none do
 

@@ -21,6 +21,7 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
               .tool_keys = {},
               .tail = {},
               .lines_move = false,
+              .binds_thinking = false,
               .slots = nullptr,
               .notes = {}};
   draft.segments.reserve(layout.segments.size());

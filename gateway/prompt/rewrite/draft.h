@@ -54,6 +54,7 @@ struct Draft {
   std::vector<parse::Identity> tool_keys;  // in the draft's order
   std::vector<std::string> tail;  // volatile lines that the conversation knows after this request
   bool lines_move = false;
+  bool binds_thinking = false;  // the model refuses thinking behind another prefix than its own
   std::shared_ptr<const templates::SlotSet> slots;  // those that the conversation began with
   std::vector<std::string> notes;
 

@@ -10,6 +10,7 @@
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/rewrite/stabilize.h"
 #include "gateway/prompt/rewrite/tail.h"
+#include "gateway/prompt/rewrite/thinking.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -88,13 +89,15 @@ class Aligner {
   }
 
   void Run() {
-    size_t n = NumPaired();
-    size_t b = n;
+    auto [b, n] = NumPaired();
     const size_t first = n < turns_.size() ? turns_[n].first : now_.size();
     while (b < before_.size() && n < turns_.size()) {
       std::vector<DraftSegment> out;
       const bool is_last = n + 1 == turns_.size();
-      if (Match(before_[b], turns_[n], is_last, out) ||
+      if (WasLeftOut(draft_, before_[b], turns_[n])) {
+        for (size_t k = 0; k < turns_[n].count; ++k) out.push_back(Out(turns_[n].first + k));
+        ++n;
+      } else if (Match(before_[b], turns_[n], is_last, out) ||
           (!is_last && MatchOtherForm(before_[b], turns_[n], out))) {
         ++b;
         ++n;
@@ -122,23 +125,34 @@ class Aligner {
   }
 
  private:
-  // Returns the number of leading turns that PairTurns has paired and that need no further work.
-  size_t NumPaired() {
+  // Returns the number of leading turns that PairTurns has paired and that need no further work,
+  // first of those that were sent.
+  std::pair<size_t, size_t> NumPaired() {
+    size_t b = 0;
     size_t n = 0;
     const auto is_paired = [&](const Element& turn) {
       for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+        if (draft_.segments[i].dropped) continue;
         const int32_t before = draft_.segments[i].before;
         if (before < 0 || !MayKeepLeft(static_cast<size_t>(before), i)) return false;
       }
       return true;
     };
-    while (n < turns_.size() && is_paired(turns_[n])) ++n;
-    return n;
+    for (; n < turns_.size() && is_paired(turns_[n]); ++n) {
+      b += draft_.segments[turns_[n].first].dropped ? 0 : 1;
+    }
+    return {b, n};
   }
   DraftSegment Own(size_t index) const {
     DraftSegment out;
     out.now = &now_[index];
     out.slot = out.now;
+    return out;
+  }
+  // Thinking that was not sent where it stands stays out.
+  DraftSegment Out(size_t index) const {
+    DraftSegment out = Own(index);
+    LeaveOut(out);
     return out;
   }
   DraftSegment Paired(size_t before, size_t index) const {
@@ -292,6 +306,8 @@ class Aligner {
       if (is_same) {
         out.push_back(Paired(b++, n++));
         ++paired;
+      } else if (n < n_end && draft_.binds_thinking && IsThinking(now_[n])) {
+        out.push_back(Out(n++));
       } else if (held) {
         out.push_back(Held(b++, n++, *std::move(held)));
         ++paired;
@@ -404,7 +420,8 @@ class Aligner {
       said.insert(out.now != nullptr ? out.now->same : draft_.Before(out)->same);
     };
     const auto is_lone = [&](const DraftSegment& out) {
-      return out.dropped && !replaced_.contains(out.now->place.element);
+      return out.dropped && out.rule == Rule::kReminderKept &&
+             !replaced_.contains(out.now->place.element);
     };
     if (std::none_of(result_.begin(), result_.end(), is_lone)) return;
     std::for_each(result_.begin(), result_.end(), note);

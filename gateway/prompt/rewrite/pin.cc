@@ -9,6 +9,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/thinking.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -118,18 +119,37 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
   segment.rule = *rule;
 }
 
+// Pairs a turn with one that was sent, up to the first difference; false if there is one. Thinking
+// that was not sent there stays out.
+bool PairTurn(Draft& draft, const history::SentSegments& sent, const Element& before,
+              const Element& turn) {
+  const size_t before_end = before.first + before.count;
+  size_t b = before.first;
+  for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+    DraftSegment& out = draft.segments[i];
+    if (b < before_end && sent[b].same == out.now->same && sent[b].content == out.now->content) {
+      out.before = static_cast<int32_t>(b++);
+    } else if (draft.binds_thinking && IsThinking(*out.now)) {
+      LeaveOut(out);
+    } else {
+      return false;
+    }
+  }
+  return b == before_end;
+}
+
 // Pairs the turns from the front up to the first one that differs.
 void PairTurns(Draft& draft, const history::SentSegments& sent) {
-  const std::vector<Segment>& now = draft.layout.segments;
   const std::vector<Element> before = ElementsOf(sent, Section::kMessages);
-  const std::vector<Element> turns = ElementsOf(now, Section::kMessages);
-  for (size_t i = 0; i < before.size() && i < turns.size(); ++i) {
-    if (before[i].count != turns[i].count) return;
-    for (size_t k = 0; k < turns[i].count; ++k) {
-      const history::SentSegment& old = sent[before[i].first + k];
-      const Segment& segment = now[turns[i].first + k];
-      if (old.same != segment.same || old.content != segment.content) return;
-      draft.segments[turns[i].first + k].before = static_cast<int32_t>(before[i].first + k);
+  const std::vector<Element> turns = ElementsOf(draft.layout.segments, Section::kMessages);
+  size_t b = 0;
+  for (const Element& turn : turns) {
+    if (b == before.size()) return;
+    if (WasLeftOut(draft, before[b], turn)) {
+      std::for_each_n(draft.segments.begin() + static_cast<ptrdiff_t>(turn.first), turn.count,
+                      LeaveOut);
+    } else if (!PairTurn(draft, sent, before[b++], turn)) {
+      return;
     }
   }
 }

@@ -45,11 +45,45 @@ void CutFrom(const std::vector<Item>& items, std::vector<Edit>& edits) {
   }
 }
 
+}  // namespace
+
 bool IsThinking(const Segment& segment) {
   return segment.content == Content::kThinking && segment.role == parse::Role::kAssistant;
 }
 
-}  // namespace
+void LeaveThinkingOut(Draft& draft, size_t first) {
+  std::vector<DraftSegment>& segments = draft.segments;
+  for (size_t head = 0; head < segments.size(); ++head) {
+    const Segment* const message = segments[head].now;
+    if (message == nullptr || message->content != Content::kMessageHead) continue;
+    bool is_all = true;
+    size_t end = head + 1;
+    for (; end < segments.size(); ++end) {
+      DraftSegment& out = segments[end];
+      const bool is_block = out.now == nullptr || (out.now->place.block >= 0 &&
+                                                   out.now->place.element == message->place.element);
+      if (!is_block) break;
+      const bool goes = out.now != nullptr && IsThinking(*out.now) && (end >= first || out.dropped);
+      if (goes) LeaveOut(out);
+      is_all = is_all && goes;
+    }
+    if (is_all && end > head + 1) LeaveOut(segments[head]);
+  }
+}
+
+bool WasLeftOut(const Draft& draft, const Element& before, const Element& turn) {
+  if (!draft.binds_thinking || turn.count < 2) return false;
+  for (size_t i = turn.first + 1; i < turn.first + turn.count; ++i) {
+    if (!IsThinking(draft.layout.segments[i])) return false;
+  }
+  const history::SentSegments& sent = draft.branch->request.segments;
+  return before.count < 2 || sent[before.first + 1].content != Content::kThinking;
+}
+
+void LeaveOut(DraftSegment& out) {
+  out.dropped = true;
+  out.rule = Rule::kThinkingRemoved;
+}
 
 std::vector<Edit> RemoveThinking(const parse::RequestLayout& layout) {
   std::vector<Edit> edits;

@@ -106,6 +106,7 @@ class TrafficJudge {
   struct Said {
     std::unordered_map<std::string, int> lines;  // and tokens, with the slots that they belong to
     std::unordered_set<std::shared_ptr<const std::string>> constants;  // whose lines are among them
+    bool leaves_thinking = false;  // the notes have said that thinking is left out
   };
 
   // Remembers what the client says at present, by conversation.
@@ -137,11 +138,19 @@ class TrafficJudge {
   void FindMissing(const AgentRequest& request, const std::vector<std::string_view>& asked,
                    const std::unordered_set<std::string_view>& lines,
                    const std::vector<std::string>& notes) {
-    const bool holds = std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
-      return note.find("held_stale") != note.npos;
-    });
+    const auto says = [&](std::string_view word) {
+      return std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
+        return note.find(word) != note.npos;
+      });
+    };
+    const bool holds = says("held_stale");
+    bool& leaves_thinking = said_[request.conversation].leaves_thinking;
+    leaves_thinking = leaves_thinking || says("thinking behind segment");
+    std::unordered_set<std::string_view> thinking;
+    if (leaves_thinking) thinking = ThinkingOf(request);
     for (const std::string_view line : asked) {
       if (lines.contains(line) || text_.find(line) != text_.npos) continue;
+      if (thinking.contains(line)) continue;
       const auto& said = said_[request.conversation].lines;
       const auto own = said.find(std::string(line));
       const bool is_slots = own != said.end() && own->second >= 0;
@@ -151,6 +160,19 @@ class TrafficJudge {
         Fault("is missing", line);
       }
     }
+  }
+
+  // Returns the lines in which a request says its thinking.
+  static std::unordered_set<std::string_view> ThinkingOf(const AgentRequest& request) {
+    std::unordered_set<std::string_view> thinking = {"thinking"};
+    for (const Turn& turn : request.prompt.turns) {
+      for (const Piece& piece : turn.pieces) {
+        if (piece.part != Part::kThinking) continue;
+        thinking.insert(piece.id);
+        for (const Line& line : piece.lines) thinking.insert(*line.text);
+      }
+    }
+    return thinking;
   }
 
   void FindWithdrawn(const AgentRequest& request, const std::unordered_set<std::string_view>& now,
