@@ -237,10 +237,10 @@ constexpr std::string_view kDialects[] = {"openai", "anthropic"};
 constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
 // The names are those of gateway/prompt/parse/edit.h; a test there compares both lists.
 constexpr std::string_view kRules[] = {
-    "tools_order",    "first_seen_bytes", "newlines",      "cache_control",
-    "ttl_dropped",    "prompt_cache_key", "breakpoints",   "conversation_id",
-    "volatile_moved", "volatile_held",    "reminder_kept", "system_slots",
-    "tool_slots",     "source_field",     "output_cap",    "thinking_removed"};
+    "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
+    "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
+    "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
+    "thinking_removed", "user_slots"};
 constexpr std::string_view kEndpoints[] = {"chat", "responses"};
 constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
 

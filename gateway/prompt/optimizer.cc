@@ -35,11 +35,6 @@ using rewrite::Draft;
 
 namespace {
 
-constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
-constexpr uint32_t kStabilizeRules = Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) |
-                                     Bit(Rule::kReminderKept) | Bit(Rule::kSystemSlots) |
-                                     Bit(Rule::kToolSlots);
-
 constexpr size_t kParameterBytes = 256;
 // A turn or two; reading this much anew takes about a tenth of a millisecond.
 constexpr size_t kNewBytesMax = 16 * 1024;
@@ -295,8 +290,8 @@ struct Optimizer::Impl {
   Terms TermsOf(const OptimizeArgs& args, const RequestLayout& layout, const Known& known) const;
   Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
                   const std::shared_ptr<const Branch>& before, rewrite::Learning& learning);
-  std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const RequestLayout& layout,
-                                             const Known& known, const Terms& terms) const;
+  std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const Known& known,
+                                             const Terms& terms) const;
   void Keep(const history::Recognition& found, Prepared& prepared) const;
   void Restore(const Restored& restored);
   planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
@@ -460,15 +455,15 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
   const bool is_restored = before != nullptr && before->is_restored;
   Draft draft = rewrite::MakeDraft(
       args.body, layout, is_restored ? history::FillFrom(*before, args.body, layout) : before,
-      terms.rules_off | (stabilizes ? 0 : kStabilizeRules));
+      terms.rules_off | (stabilizes ? 0 : parse::kStabilizeRules));
   draft.binds_thinking = terms.mode != Mode::kObserve && BindsThinking(layout, terms.row) &&
                          draft.Allows(Rule::kThinkingRemoved);
   rewrite::PairWithBranch(draft);
   if (terms.joins) return draft;
   if (stabilizes) {
     if (!draft.branch) draft.slots = templates.Known(learning.scope);
-    rewrite::AlignPastVolatile(draft);
-    rewrite::StabilizeSystem(draft, learning, args.provider);
+    rewrite::AlignPastVolatile(draft, learning);
+    rewrite::StabilizePrefix(draft, learning, args.provider);
   }
   if (terms.mode != Mode::kObserve) {
     rewrite::Pin(draft, tenants, TenantMemory::ScopeOf(args.tenant, args.upstream));
@@ -478,7 +473,6 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
 
 // Fills in what is known before the rules decide.
 std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& args,
-                                                            const RequestLayout& layout,
                                                             const Known& known,
                                                             const Terms& terms) const {
   auto state = std::make_shared<Prepared::State>();
@@ -514,7 +508,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   prepared.mode = terms.mode;
   prepared.model = layout.model;
   prepared.is_lost = terms.is_lost;
-  std::shared_ptr<Prepared::State> state = MakeState(args, layout, known, terms);
+  std::shared_ptr<Prepared::State> state = MakeState(args, known, terms);
   rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
   state->shape = ShapeOf(draft, known.found);

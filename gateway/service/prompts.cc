@@ -384,16 +384,9 @@ void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off,
 
 // Returns the rules that a mode disables, in addition to those that the configuration switches off.
 uint32_t RulesOffIn(Mode mode) {
-  uint32_t bits = 0;
-  for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
-    const auto rule = static_cast<Rule>(i);
-    const bool is_of_stabilize = rule == Rule::kVolatileMoved || rule == Rule::kVolatileHeld ||
-                                 rule == Rule::kReminderKept || rule == Rule::kSystemSlots ||
-                                 rule == Rule::kToolSlots;
-    const bool is_off = mode == Mode::kObserve || (is_of_stabilize && mode != Mode::kStabilize);
-    if (is_off) bits |= uint32_t{1} << i;
-  }
-  return bits;
+  constexpr uint32_t kAll = (uint32_t{1} << prompt::parse::kNumRules) - 1;
+  if (mode == Mode::kObserve) return kAll;
+  return mode == Mode::kStabilize ? 0 : prompt::parse::kStabilizeRules;
 }
 
 // Writes the estimated tokens of each source.

@@ -213,10 +213,11 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
   const auto is_same = [&] {
     return b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n]);
   };
-  if (by_content && !is_same()) {
+  if (!is_same()) {
     b = FirstAnswer(sent);
     n = FirstAnswer(now);
-    score.skips = n < now.size() && IsTelling(now[n]);
+    score.skips = n < now.size() && IsTelling(now[n]) && (by_content || is_same());
+    score.overlaps = !by_content && !score.skips && Overlaps(sent, now);
     if (!score.skips) return score;
   }
   while (is_same()) {
@@ -227,7 +228,6 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
   }
   score.extends = b == sent.size() && score.shared > 0;
   score.is_all = n == now.size() && score.shared > 0;
-  score.overlaps = score.shared == 0 && Overlaps(sent, now);
   return score;
 }
 
@@ -241,8 +241,8 @@ Identity SystemOf(const Segments& segments) {
   return system;
 }
 
-// The words of a system prompt as JSON spells it, and its lines without their values; both sorted.
-struct SystemText {
+// The words of texts as JSON spells them, and their lines without their values; both sorted.
+struct PromptText {
   std::vector<uint64_t> words;
   std::vector<uint64_t> masks;
 
@@ -276,25 +276,32 @@ size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b)
   return common;
 }
 
-SystemText SystemTextOf(const Branch& branch) {
-  SystemText text;
+bool IsSystem(const parse::Place& place, parse::Role) { return place.section == Section::kSystem; }
+bool IsUsers(const parse::Place& place, parse::Role role) {
+  return place.section == Section::kMessages && role == parse::Role::kUser;
+}
+
+// Returns the texts of the segments of one kind in front of the first answer.
+template <typename IsOf>
+PromptText TextOf(const Branch& branch, const IsOf& is_of) {
+  PromptText text;
   for (size_t i = 0; i < branch.request.segments.size(); ++i) {
     const SentSegment& segment = branch.request.segments[i];
-    if (segment.place.section == Section::kMessages) break;
+    if (segment.role == parse::Role::kAssistant) break;
     const CallerForm& form = branch.forms[i];
     const std::string* caller = form.caller ? form.caller.get() : segment.bytes.get();
-    if (segment.place.section == Section::kSystem && caller != nullptr) text.Add(*caller);
+    if (is_of(segment.place, segment.role) && caller != nullptr) text.Add(*caller);
   }
   text.Sort();
   return text;
 }
-
-SystemText SystemTextOf(std::string_view body, const parse::RequestLayout& layout) {
-  SystemText text;
+template <typename IsOf>
+PromptText TextOf(std::string_view body, const parse::RequestLayout& layout, const IsOf& is_of) {
+  PromptText text;
   std::string assembled;
   for (const parse::Segment& segment : layout.segments) {
-    if (segment.place.section != Section::kSystem) continue;
-    text.Add(parse::BytesOf(body, segment, assembled));
+    if (segment.role == parse::Role::kAssistant) break;
+    if (is_of(segment.place, segment.role)) text.Add(parse::BytesOf(body, segment, assembled));
   }
   text.Sort();
   return text;
@@ -358,21 +365,21 @@ class ContentChooser {
     std::optional<size_t> words = {};  // as WordsIn, once it has been asked
   };
 
-  const SystemText& OwnText() {
-    if (!own_text_) own_text_ = SystemTextOf(body_, layout_);
+  const PromptText& OwnText() {
+    if (!own_text_) own_text_ = TextOf(body_, layout_, IsSystem);
     return *own_text_;
   }
   bool IsAlike(const Branch& branch) {
     const std::vector<Identity> tools = ToolsOf(layout_.segments);
     if (!tools.empty() && tools == ToolsOf(branch.request.segments)) return true;
     if (SystemOf(layout_.segments) == SystemOf(branch.request.segments)) return true;
-    const size_t common = NumCommon(OwnText().masks, SystemTextOf(branch).masks);
+    const size_t common = NumCommon(OwnText().masks, TextOf(branch, IsSystem).masks);
     return common * 2 >= OwnText().masks.size();
   }
   // Returns how many words of the request's system prompt the branch's has.
   size_t WordsIn(Candidate& candidate) {
     if (!candidate.words) {
-      candidate.words = NumCommon(OwnText().words, SystemTextOf(*candidate.branch).words);
+      candidate.words = NumCommon(OwnText().words, TextOf(*candidate.branch, IsSystem).words);
     }
     return *candidate.words;
   }
@@ -407,12 +414,29 @@ class ContentChooser {
 
   const std::string_view body_;
   const parse::RequestLayout& layout_;
-  std::optional<SystemText> own_text_;
+  std::optional<PromptText> own_text_;
   std::vector<Candidate> candidates_;
 };
 
+// Chooses the only branch without an answer whose system prompt and first words are the request's
+// but for their values.
+Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
+                        std::string_view body, const parse::RequestLayout& layout) {
+  Chosen chosen;
+  for (const auto& branch : branches) {
+    const auto is_alike = [&](const auto& is_of) {
+      return TextOf(body, layout, is_of).masks == TextOf(*branch, is_of).masks;
+    };
+    const bool has_answer = FirstAnswer(branch->request.segments) < branch->request.segments.size();
+    if (has_answer || !is_alike(IsUsers) || !is_alike(IsSystem)) continue;
+    if (chosen.branch) return {.is_ambiguous = true};
+    chosen.branch = branch;
+  }
+  return chosen;
+}
+
 // Chooses among the branches of a conversation with a name, which its helpers share.
-Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches,
+Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                    const parse::RequestLayout& layout) {
   struct Candidate {
     std::shared_ptr<const Branch> branch;
@@ -431,6 +455,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches,
   const auto compare = [](const Score& a, const Score& b) {
     if ((a.shared > 0) != (b.shared > 0)) return a.shared > 0 ? 1 : -1;
     if (const int order = CompareAnswers(a, b); order != 0) return order;
+    if (a.skips != b.skips) return a.skips ? -1 : 1;
     if (a.shared != b.shared) return a.shared > b.shared ? 1 : -1;
     return static_cast<int>(a.extends) - static_cast<int>(b.extends);
   };
@@ -438,7 +463,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches,
   for (const Candidate& it : candidates) {
     if (best == nullptr || compare(it.score, best->score) > 0) best = &it;
   }
-  if (best == nullptr) return {};
+  if (best == nullptr) return ChooseUnanswered(branches, body, layout);
   // Turns in front of all answers are the same in many branches: a helper begins like its caller,
   // and a compaction leaves the first words. They tell nothing of whose values a branch holds.
   const bool is_proof = best->score.answers > 0 || best->score.extends;
@@ -498,7 +523,7 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
     return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
   if (recognition.by_content()) return ContentChooser(body, layout).Choose(branches);
-  return ChooseNamed(branches, layout);
+  return ChooseNamed(branches, body, layout);
 }
 
 }  // namespace kvgate::prompt::history

@@ -32,9 +32,17 @@ enum class Rule : uint8_t {
   kSourceField,      // kvgate_source is removed
   kOutputCap,        // the key's limits on output tokens are applied
   kThinkingRemoved,  // thinking goes where its prefix may not be the one that was sent before
+  // stabilize; it stands here because the numbers of rules are kept on disk
+  kUserSlots,  // lines of a conversation's first user text that are known to change
 };
-inline constexpr size_t kNumRules = 16;
+inline constexpr size_t kNumRules = 17;
 std::string_view RuleName(Rule rule);  // "tools_order"
+
+constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
+// The rules that only the mode `stabilize` applies, one bit each.
+inline constexpr uint32_t kStabilizeRules = Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) |
+                                            Bit(Rule::kReminderKept) | Bit(Rule::kSystemSlots) |
+                                            Bit(Rule::kToolSlots) | Bit(Rule::kUserSlots);
 
 // The bytes of `span` are replaced by `bytes`.
 struct Edit {

@@ -5,6 +5,7 @@
 
 #include "gateway/prompt/history/ephemeral.h"
 #include "gateway/prompt/history/held_text.h"
+#include "gateway/prompt/parse/breakpoints.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/parse/segment_text.h"
@@ -73,10 +74,40 @@ bool SaySame(const TwoForms& forms) {
   return false;
 }
 
+// Returns true if each slot stands in the line in which it stood.
+bool StandAlike(const templates::TextState& before, const templates::TextState& now) {
+  if (before.lines.size() != now.lines.size()) return false;
+  return std::all_of(before.slots.begin(), before.slots.end(), [&](const auto& old) {
+    return std::any_of(now.slots.begin(), now.slots.end(), [&](const auto& it) {
+      return it.line == old.line && it.slot == old.slot && it.moved == old.moved;
+    });
+  });
+}
+// Returns what the caller wrote with the present lines in the slots.
+std::optional<std::string> WithSlots(const std::string& caller, const templates::TextState& before,
+                                     const DecodedText& now, const templates::TextState& state) {
+  const parse::Span span = parse::TextIn(caller, Content::kText);
+  DecodedText old;
+  if (!old.Read(caller, span)) return std::nullopt;
+  std::string text;
+  size_t at = 0;
+  for (const templates::SlotLine& slot : state.slots) {
+    const templates::TextLine& line = before.lines[slot.line];
+    if (line.begin < at || line.end > old.text.size()) return std::nullopt;
+    text.append(old.text, at, line.begin - at);
+    text += state.lines[slot.line].In(now.text);
+    at = line.end;
+  }
+  text.append(old.text, at);
+  return caller.substr(0, span.begin) + parse::QuotedJson(text) + caller.substr(span.end);
+}
+
 class Aligner {
  public:
-  explicit Aligner(Draft& draft)
+  Aligner(Draft& draft, Learning& learning)
       : draft_(draft),
+        learning_(learning),
+        first_user_(FirstUserElement(draft.layout)),
         now_(draft.layout.segments),
         sent_(draft.branch->request.segments),
         before_(ElementsOf(sent_, parse::Section::kMessages)),
@@ -98,7 +129,7 @@ class Aligner {
         for (size_t k = 0; k < turns_[n].count; ++k) out.push_back(Out(turns_[n].first + k));
         ++n;
       } else if (Match(before_[b], turns_[n], is_last, out) ||
-          (!is_last && MatchOtherForm(before_[b], turns_[n], out))) {
+                 (!is_last && MatchOtherForm(before_[b], turns_[n], out))) {
         ++b;
         ++n;
       } else if (IsVolatileElement(before_[b]) && IsReplaced(before_[b])) {
@@ -267,12 +298,16 @@ class Aligner {
     const bool equal_but =
         old.stable == segment.stable || (IsVolatileText(old) && IsVolatileText(segment));
     const std::string* caller = CallerBytes(*draft_.branch, before);
-    if (!equal_but || !old.bytes || caller == nullptr || !draft_.Allows(Rule::kVolatileHeld)) {
-      return std::nullopt;
-    }
+    if (!equal_but || caller == nullptr) return std::nullopt;
+    return ChangedFrom(*caller, before, index);
+  }
+  // The same for `caller`, which stands for what its caller wrote before.
+  std::optional<HeldText> ChangedFrom(std::string_view caller, size_t before, size_t index) {
+    const Segment& segment = now_[index];
+    if (!sent_[before].bytes || !draft_.Allows(Rule::kVolatileHeld)) return std::nullopt;
     std::string assembled;
     std::optional<HeldText> held =
-        history::CompareHeld(*caller, BytesOf(draft_.body, segment, assembled), segment.content);
+        history::CompareHeld(caller, BytesOf(draft_.body, segment, assembled), segment.content);
     if (!held) return std::nullopt;
     const bool may_go_on =
         std::all_of(held->left.begin(), held->left.end(), [&](const Ephemeral& left) {
@@ -283,6 +318,32 @@ class Aligner {
     return held;
   }
 
+  bool HasSlots(size_t before) const {
+    const auto& text = draft_.branch->forms[before].text;
+    return text && !text->slots.empty();
+  }
+  // Returns a first text of the user as it was sent if it differs in the lines of slots, and else
+  // in held program-written text only.
+  std::optional<DraftSegment> SlotsIn(size_t before, size_t index) {
+    const history::CallerForm& form = draft_.branch->forms[before];
+    const std::string* caller = CallerBytes(*draft_.branch, before);
+    const bool may_be = IsFirstUserText(now_[index], first_user_) && form.text && caller &&
+                        sent_[before].content == now_[index].content &&
+                        draft_.Allows(Rule::kUserSlots);
+    DecodedText now;
+    if (!may_be || !now.Read(draft_.body, now_[index].text)) return std::nullopt;
+    DraftSegment out = Paired(before, index);
+    std::shared_ptr<const templates::TextState> state = ReadUserSlots(draft_, now, out, learning_);
+    if (state->slots.empty() || !StandAlike(*form.text, *state)) return std::nullopt;
+    const std::optional<std::string> with_slots = WithSlots(*caller, *form.text, now, *state);
+    if (!with_slots) return std::nullopt;
+    std::optional<HeldText> held = ChangedFrom(*with_slots, before, index);
+    if (!held) return std::nullopt;
+    out = Held(before, index, *std::move(held));
+    out.rule = Rule::kUserSlots;
+    out.text = std::move(state);
+    return out;
+  }
   bool Match(const Element& before, const Element& turn, bool is_last,
              std::vector<DraftSegment>& out) {
     const bool head = now_[turn.first].content == Content::kMessageHead;
@@ -302,7 +363,12 @@ class Aligner {
       const bool is_same = both && sent_[b].same == now_[n].same &&
                            sent_[b].content == now_[n].content && MayKeepLeft(b, n);
       std::optional<HeldText> held;
-      if (both && !is_same && !is_last) held = ChangedIn(b, n);
+      std::optional<DraftSegment> slots;
+      if (both && !is_same && !is_last) {
+        if (HasSlots(b)) slots = SlotsIn(b, n);
+        if (!slots) held = ChangedIn(b, n);
+        if (!slots && !held && !HasSlots(b)) slots = SlotsIn(b, n);
+      }
       if (is_same) {
         out.push_back(Paired(b++, n++));
         ++paired;
@@ -310,6 +376,11 @@ class Aligner {
         out.push_back(Out(n++));
       } else if (held) {
         out.push_back(Held(b++, n++, *std::move(held)));
+        ++paired;
+      } else if (slots) {
+        out.push_back(*std::move(slots));
+        ++b;
+        ++n;
         ++paired;
       } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
         ++b;
@@ -415,7 +486,7 @@ class Aligner {
   void KeepUnsaid() {
     std::unordered_set<Identity> said;
     const auto note = [&](const DraftSegment& out) {
-      if (out.dropped || out.rule == Rule::kVolatileHeld) return;
+      if (out.dropped || out.rule == Rule::kVolatileHeld || out.rule == Rule::kUserSlots) return;
       if (out.now != nullptr && out.now->role == Role::kAssistant) return;
       said.insert(out.now != nullptr ? out.now->same : draft_.Before(out)->same);
     };
@@ -432,6 +503,8 @@ class Aligner {
   }
 
   Draft& draft_;
+  Learning& learning_;
+  const std::optional<int32_t> first_user_;
   const std::vector<Segment>& now_;
   const history::SentSegments& sent_;
   const std::vector<Element> before_;
@@ -447,8 +520,8 @@ class Aligner {
 
 }  // namespace
 
-void AlignPastVolatile(Draft& draft) {
-  if (draft.branch && parse::HoldsHistory(draft.body, draft.layout)) Aligner(draft).Run();
+void AlignPastVolatile(Draft& draft, Learning& learning) {
+  if (draft.branch && parse::HoldsHistory(draft.body, draft.layout)) Aligner(draft, learning).Run();
 }
 
 }  // namespace kvgate::prompt::rewrite

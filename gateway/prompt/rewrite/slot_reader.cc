@@ -7,6 +7,7 @@
 
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/parse/volatile_text.h"
 #include "gateway/prompt/templates/masked_line.h"
 
 namespace kvgate::prompt::rewrite {
@@ -159,13 +160,11 @@ class SlotReader {
   // caller has replaced are not held until they are known to change, because they may be a secret
   // or a permission; a line that has moved only has to be the same one.
   uint64_t SlotAfter(const templates::Observation& seen, const SlotLine* slot) const {
-    if (seen.change == LineChange::kValues) {
-      return slot != nullptr ? slot->slot : templates::SlotIdOf(seen.before);
-    }
-    if (slot != nullptr && slot->moved) {
+    if (seen.change == LineChange::kValues && slot != nullptr) return slot->slot;
+    if (seen.change == LineChange::kWords && slot != nullptr && slot->moved) {
       return templates::IsOf(seen.before, seen.now) ? slot->slot : 0;
     }
-    return learning_.templates.SlotAfter(learning_.scope, seen.before, seen.now);
+    return learning_.templates.SlotAfter(learning_.scope, seen.before, seen.now, seen.change);
   }
 
   // Finds the slots among lines that the conversation has not sent.
@@ -198,8 +197,45 @@ bool DecodedText::Read(std::string_view json, parse::Span span) {
   return !span.empty() && parse::DecodeString(span.In(json), text, &offsets);
 }
 
+std::optional<int32_t> FirstUserElement(const parse::RequestLayout& layout) {
+  for (const parse::Segment& segment : layout.segments) {
+    if (segment.place.section != parse::Section::kMessages) continue;
+    if (segment.role == parse::Role::kUser) return segment.place.element;
+    if (segment.role == parse::Role::kAssistant) break;
+  }
+  return std::nullopt;
+}
+
+bool IsFirstUserText(const parse::Segment& segment, std::optional<int32_t> first_user) {
+  return segment.place.section == parse::Section::kMessages &&
+         segment.content == parse::Content::kText && segment.role == parse::Role::kUser &&
+         first_user == segment.place.element;
+}
+
 std::shared_ptr<TextState> ReadSlots(const SlotReaderArgs& args, Learning& learning) {
   return SlotReader(args, learning).Run();
+}
+
+std::shared_ptr<TextState> ReadUserSlots(const Draft& draft, const DecodedText& decoded,
+                                         const DraftSegment& segment, Learning& learning) {
+  std::vector<std::pair<size_t, size_t>> by_form;
+  if (segment.now->has_volatile) {
+    for (const parse::VolatileSpan& span : parse::FindVolatile(decoded.text)) {
+      const bool begins = span.begin == 0 || decoded.text[span.begin - 1] == '\n';
+      const bool ends = span.end == decoded.text.size() || decoded.text[span.end] == '\n';
+      const bool is_whole = span.whole_lines || (begins && ends);
+      if (is_whole && parse::MayBeHeld(span)) by_form.emplace_back(span.begin, span.end);
+    }
+  }
+  return ReadSlots({.draft = draft,
+                    .segment = segment,
+                    .decoded = decoded,
+                    .place = templates::Place::kFirstUser,
+                    .rule = Rule::kUserSlots,
+                    .by_form = by_form,
+                    .may_move = draft.lines_move,
+                    .stake_tokens = segment.now->num_tokens},
+                   learning);
 }
 
 }  // namespace kvgate::prompt::rewrite

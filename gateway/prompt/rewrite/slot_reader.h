@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +47,17 @@ struct SlotReaderArgs {
   bool may_move = true;       // else slots stay in their places
   uint32_t stake_tokens = 0;  // of the prefix that misses the cache if a line changes
 };
+// The texts of the user's first turn, in which agents write the state of their surroundings.
+// Returns the index of its element in the list of turns; nullopt if there is none.
+std::optional<int32_t> FirstUserElement(const parse::RequestLayout& layout);
+bool IsFirstUserText(const parse::Segment& segment, std::optional<int32_t> first_user);
+
 // Returns the text's lines, its slots among them. A slot that neither moves nor has been sent
 // before goes out as it came.
 std::shared_ptr<templates::TextState> ReadSlots(const SlotReaderArgs& args, Learning& learning);
+// The same for a first text of the user. Lines that may be held by their form are no slots.
+std::shared_ptr<templates::TextState> ReadUserSlots(const Draft& draft, const DecodedText& decoded,
+                                                    const DraftSegment& segment,
+                                                    Learning& learning);
 
 }  // namespace kvgate::prompt::rewrite

@@ -65,6 +65,7 @@ using TextSpan = std::pair<size_t, size_t>;  // [begin, end) of a decoded text
 // Finds the lines of one text that are volatile by their form, and the values that it holds.
 class FormReader {
  public:
+  FormReader() = default;
   FormReader(const DecodedText& decoded, const parse::Segment& segment, bool billing_stays) {
     if (!segment.has_volatile || segment.content == parse::Content::kTool) return;
     std::vector<VolatileSpan> spans = parse::FindVolatile(decoded.text);
@@ -148,11 +149,33 @@ size_t NumLinesIn(const templates::TextLines& lines, const std::vector<MovedLine
   return count;
 }
 
-// Moves and holds the lines of tools and system prompt.
+bool IsOfPrefix(const DraftSegment& out) {
+  return out.now != nullptr && out.now->place.section != parse::Section::kMessages;
+}
+bool IsTool(const DraftSegment& out) { return out.now->place.section == parse::Section::kTools; }
+bool HasSlots(const DraftSegment& out) { return out.text && !out.text->slots.empty(); }
+
+templates::Place PlaceOf(const DraftSegment& out) {
+  if (IsTool(out)) return templates::Place::kTool;
+  return IsOfPrefix(out) ? templates::Place::kSystem : templates::Place::kFirstUser;
+}
+Rule RuleOf(const DraftSegment& out) {
+  const templates::Place place = PlaceOf(out);
+  if (place == templates::Place::kTool) return Rule::kToolSlots;
+  return place == templates::Place::kSystem ? Rule::kSystemSlots : Rule::kUserSlots;
+}
+
+// A longer text of a user is not read for lines that change.
+constexpr size_t kUserTextBytesMax = size_t{256} << 10;
+
+// Moves and holds the lines of tools, system prompt and first user texts.
 class PrefixLines {
  public:
   PrefixLines(Draft& draft, Learning& learning, bool billing_stays)
-      : draft_(draft), learning_(learning), billing_stays_(billing_stays) {}
+      : draft_(draft),
+        learning_(learning),
+        billing_stays_(billing_stays),
+        first_user_(FirstUserElement(draft.layout)) {}
 
   void Run() {
     if (!draft_.branch) {
@@ -166,9 +189,11 @@ class PrefixLines {
   // Sends all lines in their callers' places; those values are the held ones from then on.
   void RunInPlace() {
     for (DraftSegment& out : draft_.segments) {
-      if (!IsOfPrefix(out)) continue;
-      if (HasSlots(out) || (!IsTool(out) && out.now->has_volatile)) GoAsItCame(out);
+      if (out.now == nullptr) continue;
+      const bool has_slots = HasSlots(out) && (IsOfPrefix(out) || IsOfFirstUser(out));
+      if (has_slots || (IsOfPrefix(out) && !IsTool(out) && out.now->has_volatile)) GoAsItCame(out);
     }
+    first_user_.reset();
     draft_.notes.push_back(
         "system: no text of this request can take its new lines, they go out in "
         "their place, which breaks the prefix");
@@ -182,16 +207,9 @@ class PrefixLines {
   const TailLines& lines() const { return lines_; }
 
  private:
-  static bool IsOfPrefix(const DraftSegment& out) {
-    return out.now != nullptr && out.now->place.section != parse::Section::kMessages;
+  bool IsOfFirstUser(const DraftSegment& out) const {
+    return out.now != nullptr && IsFirstUserText(*out.now, first_user_);
   }
-  static bool IsTool(const DraftSegment& out) {
-    return out.now->place.section == parse::Section::kTools;
-  }
-  static Rule RuleOf(const DraftSegment& out) {
-    return IsTool(out) ? Rule::kToolSlots : Rule::kSystemSlots;
-  }
-  static bool HasSlots(const DraftSegment& out) { return out.text && !out.text->slots.empty(); }
 
   void Read() {
     uint32_t stake = 0;
@@ -203,6 +221,24 @@ class PrefixLines {
       if (!out.bytes) Stabilize(out, stake);  // else the rule for tools has held it
       stake -= out.now->num_tokens;
     }
+    for (DraftSegment& out : draft_.segments) {
+      if (IsOfFirstUser(out)) ReadUserText(out);
+    }
+  }
+
+  // A text that was sent before goes out in those bytes, whatever its slots say now; the history's
+  // alignment has seen to that.
+  void ReadUserText(DraftSegment& out) {
+    if (out.now->text.size() > kUserTextBytesMax) return;
+    const history::CallerForm* form = draft_.FormBefore(out);
+    if (form == nullptr) return Stabilize(out, out.now->num_tokens);
+    if (!out.text && draft_.Before(out)->same == out.now->same) out.text = form->text;
+    const bool was_read = out.text || form->text;
+    const bool is_settled = out.text && out.text->slots.empty();
+    DecodedText decoded;
+    if (!was_read || is_settled || !decoded.Read(draft_.body, out.now->text)) return;
+    if (!out.text) out.text = ReadUserSlots(draft_, decoded, out, learning_);
+    SaySlots(decoded, *out.text, out);
   }
 
   // A text without volatile lines that goes out as before needs no reading.
@@ -225,17 +261,20 @@ class PrefixLines {
     }
     DecodedText decoded;
     if (!decoded.Read(draft_.body, text)) return;
-    const FormReader reader(decoded, *out.now, billing_stays_);
+    // Values that a user's text holds by their form are the history alignment's.
+    const FormReader reader =
+        IsOfPrefix(out) ? FormReader(decoded, *out.now, billing_stays_) : FormReader();
     const std::shared_ptr<templates::TextState> state =
-        ReadSlots({.draft = draft_,
-                   .segment = out,
-                   .decoded = decoded,
-                   .place = IsTool(out) ? templates::Place::kTool : templates::Place::kSystem,
-                   .rule = RuleOf(out),
-                   .by_form = reader.whole(),
-                   .may_move = draft_.lines_move,
-                   .stake_tokens = stake},
-                  learning_);
+        IsOfPrefix(out) ? ReadSlots({.draft = draft_,
+                                     .segment = out,
+                                     .decoded = decoded,
+                                     .place = PlaceOf(out),
+                                     .rule = RuleOf(out),
+                                     .by_form = reader.whole(),
+                                     .may_move = draft_.lines_move,
+                                     .stake_tokens = stake},
+                                    learning_)
+                        : ReadUserSlots(draft_, decoded, out, learning_);
     out.text = state;
     for (const FormReader::Value& value : reader.left()) {
       if (InSlot(*state, value)) continue;
@@ -275,7 +314,7 @@ class PrefixLines {
       lines_.moved.emplace_back(decoded.RawOf(begin, end).In(draft_.body));
     }
     if (is_all) {
-      SaySlots(decoded, state);
+      SaySlots(decoded, state, out);
       return;
     }
     const std::vector<TextSpan> cuts = CutsOf(decoded.text, moved);
@@ -307,11 +346,15 @@ class PrefixLines {
       if (span.In(draft_.body) == slot.first) continue;
       Change(out, {RuleOf(out), span, slot.first, PathOf(out.now->place)});
     }
-    SaySlots(decoded, state);
+    SaySlots(decoded, state, out);
   }
-  void SaySlots(const DecodedText& decoded, const templates::TextState& state) {
+  void SaySlots(const DecodedText& decoded, const templates::TextState& state,
+                const DraftSegment& out) {
     for (const templates::SlotLine& slot : state.slots) {
-      SlotText said{.json = JsonOf(decoded, state, slot), .slot = slot.slot, .first = {}};
+      SlotText said{.json = JsonOf(decoded, state, slot),
+                    .slot = slot.slot,
+                    .first = {},
+                    .is_users = !IsOfPrefix(out)};
       if (!slot.moved) said.first = slot.first;
       lines_.slots.push_back(std::move(said));
     }
@@ -411,6 +454,7 @@ class PrefixLines {
   Draft& draft_;
   Learning& learning_;
   const bool billing_stays_;
+  std::optional<int32_t> first_user_;
   TailLines lines_;
 };
 
@@ -438,7 +482,7 @@ void HoldTools(Draft& draft) {
 
 }  // namespace
 
-void StabilizeSystem(Draft& draft, Learning& learning, std::string_view provider) {
+void StabilizePrefix(Draft& draft, Learning& learning, std::string_view provider) {
   HoldTools(draft);
   PrefixLines prefix(draft, learning, provider == "anthropic");
   prefix.Run();

@@ -3,7 +3,8 @@
 // system prompt that hold only volatile values move to the end of the newest text (`carrier`), and
 // so do lines that are known to change (`templates`) and new lines of turns that keep their bytes.
 // A line that is found to change within its conversation stays as first sent, and its new text
-// follows. The contract:
+// follows. Agents write such lines into a conversation's first user texts too; there a person may
+// have edited one, so it is known from its second change on. The contract:
 //
 //   - What a caller says reaches the provider in the request that says it: in its place, or as a
 //     line of the newest text. If no text can take the line, it goes out in its place; the prefix
@@ -25,11 +26,11 @@ namespace kvgate::prompt::rewrite {
 // Pairs the turns with the branch's as PairWithBranch does, but also across volatile text. A
 // reminder that has moved is put back, one that an earlier turn got from another is dropped, and
 // lines with new values are noted as unsaid.
-void AlignPastVolatile(Draft& draft);
+void AlignPastVolatile(Draft& draft, Learning& learning);
 
-// Moves the volatile lines and values of the system prompt and tools, or holds them at the
-// conversation's first, and collects what the request teaches. If `provider` is "anthropic", its
-// billing header is left alone, because the provider looks for it.
-void StabilizeSystem(Draft& draft, Learning& learning, std::string_view provider);
+// Moves the volatile lines and values of tools, system prompt and first user texts, or holds them
+// at the conversation's first, and collects what the request teaches. If `provider` is "anthropic",
+// its billing header is left alone, because the provider looks for it.
+void StabilizePrefix(Draft& draft, Learning& learning, std::string_view provider);
 
 }  // namespace kvgate::prompt::rewrite

@@ -233,6 +233,11 @@ class TailWriter {
     }
     return missing;
   }
+  bool IsUsers(const CarriedLine& line) const {
+    return line.slot != 0 && std::any_of(slots_.begin(), slots_.end(), [&](const SlotText& slot) {
+             return slot.slot == line.slot && slot.is_users;
+           });
+  }
   // Returns true if the provider's newest line of the slot is this one.
   bool IsSlotSaid(const SlotText& line) const {
     const std::vector<CarriedLine>& said = SaidSlots();
@@ -292,15 +297,22 @@ class TailWriter {
   }
 
   void Append() {
-    const std::vector<CarriedLine> said = Missing();
+    std::vector<CarriedLine> said = Missing();
     if (said.empty()) return;
-    // A user did not say the lines of the system prompt that are sentences.
+    // A user did not say the lines of the system prompt that are sentences, and a result holds
+    // nothing that a user said. Lines of a user's own text keep their author.
+    const auto is_plain = [&](const CarriedLine& line) {
+      return !carrier_.is_result && IsUsers(line);
+    };
+    const auto framed = std::stable_partition(said.begin(), said.end(), is_plain);
     const bool is_framed =
-        carrier_.is_result || std::any_of(said.begin(), said.end(),
-                                          [](const CarriedLine& line) { return line.slot != 0; });
-    std::string added = "\\n\\n";
-    if (is_framed) added += std::string(kFrameBegin) + "\\n";
-    for (size_t i = 0; i < said.size(); ++i) added += (i > 0 ? "\\n" : "") + said[i].json;
+        carrier_.is_result ||
+        std::any_of(framed, said.end(), [](const CarriedLine& line) { return line.slot != 0; });
+    std::string added = "\\n";
+    for (auto line = said.begin(); line != said.end(); ++line) {
+      if (line == framed && is_framed) added += "\\n" + std::string(kFrameBegin);
+      added += "\\n" + line->json;
+    }
     if (is_framed) added += "\\n" + std::string(kFrameEnd);
     const parse::Span end = {carrier_.at, carrier_.at};
     carrier_.segment->inner.push_back(

@@ -23,6 +23,7 @@ struct SlotText {
   std::string json;
   uint64_t slot = 0;
   std::optional<std::string> first;  // what goes out in its place; nullopt: it has moved
+  bool is_users = false;             // a user's text said it
 };
 struct TailLines {
   std::vector<std::string> moved;  // lines volatile by their form that left the system prompt

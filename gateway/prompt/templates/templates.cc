@@ -15,6 +15,8 @@ namespace {
 
 // A line whose words change is a slot from the third time on: before, its caller may be editing it.
 constexpr uint32_t kWordChangesMin = 3;
+// Values that a user wrote may be edited too, but hardly the same ones twice.
+constexpr uint32_t kUserValueChangesMin = 2;
 constexpr size_t kModelBytes = 512;  // a model without its entries
 constexpr size_t kPatternBytesMax = 400;
 constexpr size_t kModelNameMax = 256;
@@ -22,6 +24,12 @@ constexpr size_t kModelNameMax = 256;
 // Returns true if `now` stands where the slot stood, but says another thing.
 bool IsReplaced(const Template& slot, const LineForm& now) {
   return slot.is_slot && !IsOf(slot.slot->form, now);
+}
+
+// Returns true if a line is a slot after so many changes of its values and words.
+bool IsSlotAfter(Place place, uint32_t value_changes, uint32_t word_changes) {
+  const uint32_t values_min = place == Place::kFirstUser ? kUserValueChangesMin : 1;
+  return value_changes >= values_min || word_changes >= kWordChangesMin;
 }
 
 // Returns the masked line with marks for the words that are not among the template's.
@@ -85,15 +93,19 @@ std::shared_ptr<const SlotSet> Templates::Known(const Scope& scope) {
   return model.known;
 }
 
-uint64_t Templates::SlotAfter(const Scope& scope, const LineForm& before,
-                              const LineForm& now) const {
+uint64_t Templates::SlotAfter(const Scope& scope, const LineForm& before, const LineForm& now,
+                              LineChange change) const {
+  const bool is_value = change == LineChange::kValues;
+  if (is_value && IsSlotAfter(before.place, 1, 0)) return SlotIdOf(before);
   const std::lock_guard lock(mutex_);
   const auto found = by_scope_.find(KeyOf(scope));
   if (found == by_scope_.end()) return 0;
   for (const Template& entry : found->second->entries) {
     if (!IsOf(entry.slot->form, before) && !IsOf(entry.slot->form, now)) continue;
-    if (IsReplaced(entry, now)) return 0;
-    return entry.word_changes + 1 >= kWordChangesMin ? entry.slot->id : 0;
+    if (!is_value && IsReplaced(entry, now)) return 0;
+    const bool is_slot = IsSlotAfter(before.place, entry.value_changes + (is_value ? 1 : 0),
+                                     entry.word_changes + (is_value ? 0 : 1));
+    return is_slot ? entry.slot->id : 0;
   }
   return 0;
 }
@@ -150,8 +162,8 @@ void Templates::ObserveLocked(Model& model, const Observation& seen) {
   entry.conversations += seen.is_first ? 1 : 0;
   entry.line_tokens = seen.line_tokens;
   entry.stake_tokens = seen.stake_tokens;
-  const bool was_learnt = std::exchange(
-      entry.is_slot, entry.is_slot || is_value || entry.word_changes >= kWordChangesMin);
+  const bool is_learnt = IsSlotAfter(seen.now.place, entry.value_changes, entry.word_changes);
+  const bool was_learnt = std::exchange(entry.is_slot, entry.is_slot || is_learnt);
   Slot slot = *entry.slot;
   if (slot.form.mask != seen.now.mask) {
     slot.form.tokens = CommonTokens(slot.form.tokens, seen.now.tokens);

@@ -2,10 +2,10 @@
 // Spell): online, in one pass, bounded. For each tenant, model and place it keeps the lines that
 // changed within conversations, each with how often it changed and what a change would cost.
 //
-// A line becomes a slot when its values change within a conversation, or when its words do for the
-// third time. A line that only differs between conversations is none. The expected cost decides if
-// a slot moves behind the stable prefix or keeps its place. No value is kept, only hashes and
-// words.
+// A line becomes a slot when its values change within a conversation (a user's line when they do so
+// for the second time), or when its words do for the third time. A line that only differs between
+// conversations is none. The expected cost decides if a slot moves behind the stable prefix or
+// keeps its place. No value is kept, only hashes and words.
 //
 // Thread-safe. Nothing is shared between tenants. The least recently used templates leave first,
 // but those of a tenant that holds more than half of the memory before all others.
@@ -68,9 +68,10 @@ class Templates {
 
   // Returns the slots known now, for a conversation that begins.
   std::shared_ptr<const SlotSet> Known(const Scope& scope);
-  // Returns the id of the slot that the line is by its words, once this change of them is counted;
-  // 0 if they have changed too seldom.
-  uint64_t SlotAfter(const Scope& scope, const LineForm& before, const LineForm& now) const;
+  // Returns the id of the slot that the line is once this change is counted; 0 if lines of its
+  // place have to change more often for that.
+  uint64_t SlotAfter(const Scope& scope, const LineForm& before, const LineForm& now,
+                     LineChange change) const;
   void Learn(const Scope& scope, const Lesson& lesson);
 
   // Lists the templates of a tenant, those of the model that was used last first.

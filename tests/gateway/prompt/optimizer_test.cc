@@ -88,6 +88,43 @@ TEST(Optimizer, OfSeveralBranchesTheOneWithTheLongestPrefixGoesOn) {
   EXPECT_TRUE(GoesOn(helper_before, caller.Send(helper)));
 }
 
+TEST(Optimizer, ACompactionUnderASharedNameTakesNoValueOfAHelper) {
+  Caller caller(Mode::kStabilize);
+  caller.session = "s";
+  const auto line = [](int run) { return "The run of this agent is 7f3a9" + std::to_string(run); };
+  const std::string rules = "Run the tests before you commit, and never push to the main branch.";
+  const auto start = [&](int run, std::string_view words) {
+    return Request{.system = "You are an agent.\n" + line(run) + ".\nBe kind.",
+                   .turns = {TurnOf("user", {Block(rules), Block(words)})}};
+  };
+  const auto go = [&](Request request, int run, std::string_view answer) {
+    request.system = start(run, "").system;
+    request.turns.push_back(Turn("assistant", answer));
+    request.turns.push_back(Turn("user", "go on"));
+    return request;
+  };
+  // The line is known to change, so each conversation's stands in its own turns.
+  Request taught = start(1, "teach");
+  caller.Send(taught);
+  caller.Send(go(taught, 2, "an answer of some words"));
+  caller.session = "shared";
+  Request main = start(100, "fix the bug");
+  caller.Send(main);
+  main = go(main, 200, "I have read the parser and the tests of the parser, all of them.");
+  caller.Send(main);
+  // A helper begins like its caller, and both go on, each with a value of its own.
+  const Request helper = go(main, 300, "The helper has found the place, which is in the header.");
+  caller.Send(helper);
+  main = go(main, 400, "I have changed the parser, and the tests of the parser pass again.");
+  caller.Send(main);
+  // A compaction of either begins with the same rules as both.
+  const std::string sent = caller.Send(start(500, "The conversation so far: all is done."));
+  EXPECT_NE(sent.find(line(500)), std::string::npos);
+  for (const int other : {100, 200, 300, 400}) {
+    EXPECT_EQ(sent.find(line(other)), std::string::npos) << other;
+  }
+}
+
 TEST(Optimizer, AConversationWithoutAKeyIsKnownAgainWhenItsToolsOrSystemChange) {
   Caller caller(Mode::kPin);
   Request request = Simple();

@@ -7,6 +7,7 @@
 
 #include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/upstream/wire/dialect.h"
+#include "tests/gateway/prompt/conversations.h"
 
 namespace kvgate::prompt::rewrite {
 namespace {
@@ -68,6 +69,117 @@ TEST(RemoveThinkingTest, EverythingElseStaysByteForByte) {
       Body({R"({"role":"user","content":[{"type":"text","text":"thinking"}]})"});
   EXPECT_EQ(Without(quoted), quoted);
 }
+
+// A client whose model binds its thinking, and whose system prompt changes.
+class VoidThinking : public ::testing::TestWithParam<Mode> {
+ protected:
+  static std::string Thought(std::string_view signature) {
+    return R"({"type":"thinking","thinking":"hm","signature":")" + std::string(signature) + "\"}";
+  }
+  // Adds an answer with thinking, and the next question.
+  static void Go(test::Request& request, std::string_view signature) {
+    request.turns.push_back(
+        test::TurnOf("assistant", {Thought(signature), test::Block("I read the files.")}));
+    request.turns.push_back(test::Turn("user", "go on"));
+  }
+  // Returns the signatures in the order sent.
+  static std::string SignaturesIn(const std::string& body) {
+    const nlohmann::json parsed = nlohmann::json::parse(body);
+    std::string all;
+    for (const auto& message : parsed["messages"]) {
+      EXPECT_FALSE(message["content"].empty());
+      if (!message["content"].is_array()) continue;
+      for (const auto& block : message["content"]) all += block.value("signature", "");
+    }
+    return all;
+  }
+  std::string Send(const test::Request& request) {
+    std::string body = request.Body();
+    body.replace(body.find("\"m\""), 3, "\"claude-opus-5-5\"");
+    OptimizeArgs args;
+    args.body = body;
+    args.endpoint = upstream::wire::Endpoint::kMessages;
+    args.tenant = "t";
+    args.session = "s";
+    args.upstream = "u";
+    args.provider = "anthropic";
+    args.mode = GetParam();
+    args.rules_off = rules_off_;
+    args.now_us = ++now_us_;
+    last_ = optimizer_.Prepare(args);
+    return last_.body.value_or(body);
+  }
+  Optimizer optimizer_{Optimizer::Options{}};
+  Prepared last_;
+  uint32_t rules_off_ = 0;
+  int64_t now_us_ = 0;
+};
+
+TEST_P(VoidThinking, ItIsLeftOutBehindAChangeAndStaysOut) {
+  test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
+  Send(request);
+  Go(request, "A");
+  Go(request, "B");
+  EXPECT_EQ(SignaturesIn(Send(request)), "AB");
+  request.system = "Be brief and never push anything.";
+  Go(request, "C");
+  EXPECT_EQ(SignaturesIn(Send(request)), "");
+  EXPECT_EQ(last_.rewrite, history::Rewrite::kClient);
+  ASSERT_FALSE(last_.notes.empty());
+  EXPECT_NE(last_.notes.back().find("made behind another prefix"), std::string::npos);
+  // What is made from then on stands behind this prefix.
+  Go(request, "D");
+  EXPECT_EQ(SignaturesIn(Send(request)), "D");
+  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+  Go(request, "E");
+  EXPECT_EQ(SignaturesIn(Send(request)), "DE");
+  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+}
+
+TEST_P(VoidThinking, WhatStandsInFrontOfTheChangeStays) {
+  test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
+  Send(request);
+  Go(request, "A");
+  Send(request);
+  Go(request, "B");
+  Go(request, "C");
+  Send(request);
+  request.turns[2] = test::Turn("user", "another question, which the client edited");
+  Go(request, "D");
+  EXPECT_EQ(SignaturesIn(Send(request)), "A");
+  Go(request, "E");
+  EXPECT_EQ(SignaturesIn(Send(request)), "AE");
+}
+
+TEST_P(VoidThinking, AMessageOfThinkingAloneGoesAsAWholeAndStaysOut) {
+  test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
+  Send(request);
+  request.turns.push_back(test::TurnOf("assistant", {Thought("A")}));
+  request.turns.push_back(test::Turn("user", "you said nothing"));
+  EXPECT_EQ(SignaturesIn(Send(request)), "A");
+  request.system = "Be brief and never push anything.";
+  Go(request, "B");
+  EXPECT_EQ(nlohmann::json::parse(Send(request))["messages"].size(), 4U);
+  Go(request, "C");
+  const std::string after = Send(request);
+  EXPECT_EQ(SignaturesIn(after), "C");
+  EXPECT_EQ(nlohmann::json::parse(after)["messages"].size(), 6U);
+  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+}
+
+TEST_P(VoidThinking, TheRuleCanBeSwitchedOff) {
+  rules_off_ = parse::Bit(parse::Rule::kThinkingRemoved);
+  test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
+  Send(request);
+  Go(request, "A");
+  Send(request);
+  request.system = "Be brief and never push anything.";
+  Go(request, "B");
+  EXPECT_EQ(SignaturesIn(Send(request)), "AB");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, VoidThinking, ::testing::Values(Mode::kPin, Mode::kStabilize),
+                         [](const auto& test) { return std::string(ModeName(test.param)); });
 
 }  // namespace
 }  // namespace kvgate::prompt::rewrite

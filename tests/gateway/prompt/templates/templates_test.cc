@@ -56,7 +56,8 @@ TEST_F(TemplatesTest, ALineIsASlotWhenItsWordsChangeForTheThirdTime) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(Find(line(i)), nullptr) << i;
     const LineForm before = FormIn(Text(line(i)), 1);
-    const uint64_t after = templates_.SlotAfter(scope_, before, FormIn(Text(line(i + 1)), 1));
+    const uint64_t after =
+        templates_.SlotAfter(scope_, before, FormIn(Text(line(i + 1)), 1), LineChange::kWords);
     EXPECT_EQ(after != 0, i == 2);
     See(line(i), line(i + 1));
   }
@@ -119,7 +120,9 @@ TEST_F(TemplatesTest, AnotherProcessGoesOnWithThem) {
   EXPECT_EQ(later.num_bytes(), templates_.num_bytes());
   EXPECT_NE(later.Known(scope_)->Find(FormIn(Text("it is now 11:00"), 1)), nullptr);
   const LineForm before = FormIn(Text("You work on branch docs today"), 1);
-  EXPECT_NE(later.SlotAfter(scope_, before, FormIn(Text("You work on branch x today"), 1)), 0U)
+  EXPECT_NE(later.SlotAfter(scope_, before, FormIn(Text("You work on branch x today"), 1),
+                            LineChange::kWords),
+            0U)
       << "the third time";
   ASSERT_TRUE(later.Restore(bytes)) << "what is known already stays";
   EXPECT_EQ(later.Encode("me"), bytes);
