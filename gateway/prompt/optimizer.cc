@@ -207,11 +207,11 @@ bool HoldsThinking(const RequestLayout& layout) {
 }
 
 // Leaves out the thinking behind the first change of what its conversation has sent, because the
-// provider refuses thinking whose prefix is not the one that it was made with. Returns what the
-// draft does to that prefix.
-history::Rewrite LeaveVoidThinking(const Known& known, Draft& draft) {
+// provider refuses thinking whose prefix is not the one that it was made with. Where it is not
+// known what was sent, all of it goes. Returns what the draft does to that prefix.
+history::Rewrite LeaveVoidThinking(Draft& draft) {
   const rewrite::BodyWriter writer(draft, {});
-  const size_t first = known.chosen.is_ambiguous ? 0 : writer.FirstChange();
+  const size_t first = draft.branch ? writer.FirstChange() : 0;
   if (first == draft.segments.size()) return history::Rewrite::kNone;
   history::Rewrite rewrite = history::Rewrite::kNone;
   if (draft.branch) {
@@ -513,7 +513,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
   state->shape = ShapeOf(draft, known.found);
   if (draft.binds_thinking && HoldsThinking(layout)) {
-    prepared.rewrite = LeaveVoidThinking(known, draft);
+    prepared.rewrite = LeaveVoidThinking(draft);
   }
   rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
   if (state->planned) {

@@ -353,8 +353,7 @@ class ContentChooser {
       if (best == nullptr || Compare(it, *best) > 0) best = &it;
     }
     // No value may pass from one conversation to another: if it may be either, it is neither.
-    if (best == nullptr) return {};
-    if (IsAmbiguous(*best)) return {.is_ambiguous = true};
+    if (best == nullptr || IsAmbiguous(*best)) return {};
     return {.branch = best->branch, .extends = best->score.extends};
   }
 
@@ -429,7 +428,7 @@ Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
     };
     const bool has_answer = FirstAnswer(branch->request.segments) < branch->request.segments.size();
     if (has_answer || !is_alike(IsUsers) || !is_alike(IsSystem)) continue;
-    if (chosen.branch) return {.is_ambiguous = true};
+    if (chosen.branch) return {};
     chosen.branch = branch;
   }
   return chosen;
@@ -473,7 +472,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
                                       : CompareAnswers(it.score, best->score) == 0;
         return is_even && !SentAlike(*it.branch, *best->branch, best->score.shared);
       });
-  if (is_ambiguous) return {.is_ambiguous = true};
+  if (is_ambiguous) return {};
   return {.branch = best->branch, .extends = best->score.extends};
 }
 

@@ -66,8 +66,10 @@ bool IsReached(const BreakpointArgs& args, const Wishes& wishes, size_t entry) {
 void AddChain(const BreakpointArgs& args, Wishes& wishes) {
   if (!args.readable || IsReached(args, wishes, *args.readable)) return;
   const size_t reach = static_cast<size_t>(args.args.row->rules.lookback_blocks);
-  const size_t end =
-      reach == 0 ? args.layout.barrier : std::min(args.layout.barrier, *args.readable + reach);
+  // The entry's own end may hold one also where nothing new is to be written behind it.
+  const size_t end = std::max(
+      *args.readable + 1,
+      reach == 0 ? args.layout.barrier : std::min(args.layout.barrier, *args.readable + reach));
   if (const auto holder = FirstHolder(args.args, *args.readable, end)) {
     Add(wishes, *holder, {Rank::kChain, TtlOf(args.args, Lifetime::kTtl)});
   }

@@ -533,7 +533,7 @@ Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_u
   decision.num_shared = layout.num_shared;
   decision.end = layout.tail;
   if (!memory.stability.TrustsNewest()) {
-    layout_args.num_trusted = memory.stability.num_repeated();
+    layout_args.num_trusted = memory.stability.NumTrusted(args.segments);
     layout = FindLayout(layout_args);
   }
   plan.reason = layout.total() * view.scale < static_cast<double>(args.row->rules.minimum_tokens)

@@ -60,7 +60,8 @@ Layout FindLayout(const LayoutArgs& args) {
       if (!stays) layout.barrier = i;
     } else if (CanHold(segment, args.syntax)) {
       layout.tail = i;
-      if (i < layout.num_shared) layout.stable = i;
+      const bool is_first = args.syntax == BreakpointSyntax::kBreakpoint && !layout.stable;
+      if (i < layout.num_shared || is_first) layout.stable = i;
     }
   }
   return layout;

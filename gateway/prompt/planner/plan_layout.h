@@ -18,7 +18,10 @@ struct Layout {
   double shared_tokens = 0;  // of them, in front of the first volatile one
   // The first segment that is not expected to come again unchanged; the number of segments if none.
   size_t barrier = 0;
-  std::optional<size_t> stable;    // the last holder of a breakpoint in tools and system before it
+  // The last holder of a breakpoint in tools and system before it. OpenAI's `instructions` hold
+  // none, so there the first holder behind them stands for it: a client's window keeps its first
+  // turn.
+  std::optional<size_t> stable;
   std::optional<size_t> tail;      // the last holder of a breakpoint before the barrier
   bool volatile_vanishes = false;  // the segment at the barrier is most likely to disappear
   bool is_agents = false;  // has tools or an assistant turn, so that it is expected to come again

@@ -12,6 +12,16 @@ constexpr size_t kTurnMarks = 12;       // at distances from the end that double
 constexpr uint32_t kLostMax = 4;        // the write after it needs 256 requests
 constexpr uint32_t kLostBits = 2;       // a lost write quadruples the requests
 
+// Returns how many segments stand in front of the newest turn, which is all behind the last answer.
+size_t FrontOf(std::span<const PlanSegment> segments) {
+  size_t front = segments.size();
+  while (front > 0 && segments[front - 1].section == parse::Section::kMessages &&
+         segments[front - 1].role != parse::Role::kAssistant) {
+    --front;
+  }
+  return front;
+}
+
 }  // namespace
 
 void Stability::Lose() { num_lost_ = std::min(num_lost_ + 1, kLostMax); }
@@ -28,6 +38,7 @@ void Stability::Arrive(const Arrival& arrival) {
   for (const PrefixMark& mark : marks_) repeat(mark);
   for (const End& end : ends_) holds |= repeat(end.mark);
   num_broken_ = holds ? 0 : num_broken_ + 1;
+  only_newest_changed_ = front_ > 0 && num_repeated_ >= front_;
   double tokens = 0;
   for (const PlanSegment& segment : arrival.segments.first(num_repeated_)) {
     tokens += segment.num_tokens;
@@ -57,6 +68,8 @@ void Stability::Send(const Sent& sent) {
     if (sent.end - distance >= num_shared) marks_.push_back(mark_of(sent.end - distance));
     distance = std::max<size_t>(1, 2 * distance);
   }
+  front_ = FrontOf(sent.segments);
+  if (front_ > 0) marks_.push_back(mark_of(front_ - 1));
   const End end{mark_of(sent.end), sent.time_us};
   std::erase_if(ends_, [&](const End& known) { return known.mark == end.mark; });
   if (ends_.size() == kEndsMax) {
@@ -85,6 +98,10 @@ void Stability::Read(bool was_read, bool expects_earned) {
   } else if (expects_earned) {
     num_lost_ = 0;
   }
+}
+
+size_t Stability::NumTrusted(std::span<const PlanSegment> segments) const {
+  return only_newest_changed_ ? std::max(num_repeated_, FrontOf(segments)) : num_repeated_;
 }
 
 bool Stability::EarnsWrite() const {

@@ -50,6 +50,9 @@ class Stability {
 
   // The segments at the front that the last requests had too.
   size_t num_repeated() const { return num_repeated_; }
+  // Returns the segments at the front that are expected to come again, if the newest turn is not:
+  // all in front of it, if the last request came again up to its own newest turn.
+  size_t NumTrusted(std::span<const PlanSegment> segments) const;
   // False after two successive requests that did not begin with an earlier one. What stands behind
   // the repeated segments is then taken to change again.
   bool TrustsNewest() const { return num_broken_ < kBrokenMax; }
@@ -76,10 +79,12 @@ class Stability {
   std::vector<End> ends_;  // of the last requests, newest last
   std::optional<PrefixMark> earned_;
   size_t num_repeated_ = 0;
-  uint32_t num_broken_ = 0;  // successive requests that did not begin with an earlier one
-  uint32_t num_held_ = 0;    // successive requests whose repeated part was worth a write
-  uint32_t num_unread_ = 0;  // successive reads that were expected and did not come
-  uint32_t num_lost_ = 0;    // earned writes that were lost since one was read
+  size_t front_ = 0;                  // the segments in front of the last request's newest turn
+  bool only_newest_changed_ = false;  // those came again
+  uint32_t num_broken_ = 0;           // successive requests that did not begin with an earlier one
+  uint32_t num_held_ = 0;             // successive requests whose repeated part was worth a write
+  uint32_t num_unread_ = 0;           // successive reads that were expected and did not come
+  uint32_t num_lost_ = 0;             // earned writes that were lost since one was read
 };
 
 }  // namespace kvgate::prompt::planner

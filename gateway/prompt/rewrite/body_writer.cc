@@ -470,12 +470,9 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
 }
 
 size_t BodyWriter::FirstChange() const {
-  const history::Branch* before = draft_.branch.get();
-  const size_t num = before ? before->request.segments.size() : draft_.layout.segments.size();
-  for (size_t i = 0; i < outgoing_.size() && i < num; ++i) {
-    const parse::Identity& raw =
-        before ? before->request.segments[i].sent_raw : draft_.layout.segments[i].raw;
-    if (!(outgoing_[i].raw == raw)) return outgoing_[i].draft;
+  const history::SentSegments& sent = draft_.branch->request.segments;
+  for (size_t i = 0; i < outgoing_.size() && i < sent.size(); ++i) {
+    if (outgoing_[i].raw != sent[i].sent_raw) return outgoing_[i].draft;
   }
   return draft_.segments.size();
 }

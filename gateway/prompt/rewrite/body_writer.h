@@ -26,8 +26,8 @@ class BodyWriter {
   const std::vector<planner::PlanSegment>& plan_segments() const { return plan_segments_; }
 
   // Returns the index of the first draft segment that goes out otherwise than what the draft's
-  // branch sent at that point, or without a branch, than it came; the number of segments if there
-  // is none.
+  // branch sent at that point; the number of segments if there is none. REQUIRES: there is a
+  // branch.
   size_t FirstChange() const;
 
   int64_t num_tokens() const;   // estimated

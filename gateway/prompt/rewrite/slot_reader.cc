@@ -167,13 +167,19 @@ class SlotReader {
     return learning_.templates.SlotAfter(learning_.scope, seen.before, seen.now, seen.change);
   }
 
-  // Finds the slots among lines that the conversation has not sent.
+  // Finds the slots among lines that the conversation has not sent: first the lines that are a
+  // slot's but for their values, because a line beside them may have most of its words.
   void FindKnown() {
     if (!args_.draft.slots || !args_.draft.Allows(args_.rule)) return;
+    FindKnown(true);
+    FindKnown(false);
+  }
+  void FindKnown(bool same_mask) {
     for (uint32_t i = 0; i < lines().size(); ++i) {
       if (!open_[i]) continue;
       const auto slot = args_.draft.slots->Find(args_.place, lines(), i, text());
       if (!slot || ids_.contains(slot->id)) continue;
+      if (same_mask && slot->form.mask != lines()[i].mask) continue;
       if (!args_.draft.branch) {
         learning_.lesson.beginnings.push_back({.slot = slot->id, .line = lines()[i].hash});
       }

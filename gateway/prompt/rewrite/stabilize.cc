@@ -75,7 +75,9 @@ class FormReader {
         lines_.emplace_back(span.begin, span.end);
       } else if (IsHeld(span, billing_stays)) {
         values_.push_back({{span.begin, span.end}, span.kind});
-        if (!span.whole_lines) continue;
+        // A value without a label is held as its line only, because a person may have written it.
+        const std::string_view value(decoded.text.data() + span.begin, span.end - span.begin);
+        if (!span.whole_lines || !parse::HasLabelledValue(value)) continue;
       } else {
         left_.push_back({{span.begin, span.end}, span.kind});
         continue;
