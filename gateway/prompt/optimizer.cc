@@ -208,8 +208,12 @@ bool HoldsThinking(const RequestLayout& layout) {
 
 // Leaves out the thinking behind the first change of what its conversation has sent, because the
 // provider refuses thinking whose prefix is not the one that it was made with. Where it is not
-// known what was sent, all of it goes. Returns what the draft does to that prefix.
-history::Rewrite LeaveVoidThinking(Draft& draft) {
+// known what was sent, all of it goes, unless the conversation began elsewhere: it has had more
+// answers than one, and goes on as received. Returns what the draft does to that prefix.
+history::Rewrite LeaveVoidThinking(const Terms& terms, Draft& draft) {
+  if (!draft.branch && terms.joins && history::CountAnswers(draft.layout) > 1) {
+    return history::Rewrite::kNone;
+  }
   const rewrite::BodyWriter writer(draft, {});
   const size_t first = draft.branch ? writer.FirstChange() : 0;
   if (first == draft.segments.size()) return history::Rewrite::kNone;
@@ -513,7 +517,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
   state->shape = ShapeOf(draft, known.found);
   if (draft.binds_thinking && HoldsThinking(layout)) {
-    prepared.rewrite = LeaveVoidThinking(draft);
+    prepared.rewrite = LeaveVoidThinking(terms, draft);
   }
   rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
   if (state->planned) {

@@ -1,6 +1,7 @@
 #include "gateway/prompt/history/conversation_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -16,6 +17,15 @@ constexpr size_t kAliasesMax = 8;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;
 
+// A first request that has been gone on from is not kept behind: others begin with the same words.
+bool IsAnswered(const Branch& branch) {
+  return std::any_of(branch.request.segments.begin(), branch.request.segments.end(),
+                     [](const SentSegment& segment) {
+                       return segment.place.section == parse::Section::kMessages &&
+                              segment.role == parse::Role::kAssistant;
+                     });
+}
+
 }  // namespace
 
 ConversationMemory::Branches ConversationMemory::Find(std::span<const Identity> keys) const {
@@ -25,7 +35,7 @@ ConversationMemory::Branches ConversationMemory::Find(std::span<const Identity> 
   const auto take = [&](const Conversation& conversation) {
     if (std::find(taken.begin(), taken.end(), &conversation) != taken.end()) return;
     taken.push_back(&conversation);
-    branches.insert(branches.end(), conversation.branches.begin(), conversation.branches.end());
+    for (const Entry& entry : conversation.branches) branches.push_back(entry.branch);
   };
   for (const Identity& key : keys) {
     if (const auto found = by_id_.find(key); found != by_id_.end()) take(*found->second);
@@ -61,20 +71,59 @@ void ConversationMemory::Remember(const Commit& commit) {
   Order& order = tenants_[conversation.tenant].conversations;
   order.splice(order.begin(), order, conversation.place);
   for (const Identity& alias : commit.aliases) AddAliasLocked(place, alias);
-  auto& branches = conversation.branches;
-  auto leaves = branches.end();
-  if (commit.replaced) leaves = std::find(branches.begin(), branches.end(), commit.replaced);
-  if (leaves == branches.end() && branches.size() == kBranchesMax) --leaves;
-  if (leaves != branches.end()) {
-    dropped.push_back(*leaves);
-    Count(conversation, -static_cast<int64_t>((*leaves)->bytes));
-    std::move_backward(branches.begin(), leaves, std::next(leaves));
-    branches.front() = commit.branch;
-  } else {
-    branches.insert(branches.begin(), commit.branch);
-  }
-  Count(conversation, static_cast<int64_t>(commit.branch->bytes));
+  AddLocked(conversation, commit, dropped);
   while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
+}
+
+void ConversationMemory::AddLocked(Conversation& conversation, const Commit& commit,
+                                   Dropped& dropped) {
+  auto& branches = conversation.branches;
+  branches.reserve(kBranchesMax + 1);
+  const auto before = std::find_if(branches.begin(), branches.end(), [&](const Entry& entry) {
+    return commit.replaced && entry.branch == commit.replaced;
+  });
+  const bool goes_on = before != branches.end() && before->age == 0;
+  const uint64_t line = goes_on ? before->line : ++conversation.num_lines;
+  if (goes_on && !IsAnswered(*before->branch)) {
+    DropLocked(conversation, static_cast<size_t>(before - branches.begin()), dropped);
+  } else if (goes_on) {
+    const Branch& branch = *before->branch;
+    const size_t bytes = sizeof(Branch) +
+                         branch.request.segments.NumBytesBeside(commit.branch->request.segments) +
+                         branch.forms.NumBytesBeside(commit.branch->forms);
+    Count(conversation, static_cast<int64_t>(bytes) - static_cast<int64_t>(before->bytes));
+    before->bytes = bytes;
+    AgeLocked(conversation, line, dropped);
+  }
+  if (branches.size() == kBranchesMax) DropLocked(conversation, branches.size() - 1, dropped);
+  branches.insert(branches.begin(),
+                  {.branch = commit.branch, .line = line, .age = 0, .bytes = commit.branch->bytes});
+  Count(conversation, static_cast<int64_t>(commit.branch->bytes));
+}
+
+void ConversationMemory::AgeLocked(Conversation& conversation, uint64_t line, Dropped& dropped) {
+  auto& branches = conversation.branches;
+  for (Entry& entry : branches) entry.age += entry.line == line ? 1 : 0;
+  // Of two whose ages have the same highest bit, the older one stands for both.
+  for (size_t i = 0; i < branches.size();) {
+    const bool is_stood_for =
+        std::any_of(branches.begin(), branches.end(), [&](const Entry& other) {
+          return other.line == line && branches[i].line == line && other.age > branches[i].age &&
+                 std::bit_width(other.age) == std::bit_width(branches[i].age);
+        });
+    if (is_stood_for) {
+      DropLocked(conversation, i, dropped);
+    } else {
+      ++i;
+    }
+  }
+}
+
+void ConversationMemory::DropLocked(Conversation& conversation, size_t index, Dropped& dropped) {
+  Entry& entry = conversation.branches[index];
+  Count(conversation, -static_cast<int64_t>(entry.bytes));
+  dropped.push_back(std::move(entry.branch));
+  conversation.branches.erase(conversation.branches.begin() + static_cast<ptrdiff_t>(index));
 }
 
 void ConversationMemory::Withdraw(const Identity& conversation,
@@ -84,15 +133,27 @@ void ConversationMemory::Withdraw(const Identity& conversation,
   const std::lock_guard lock(mutex_);
   const auto found = by_id_.find(conversation);
   if (found == by_id_.end()) return;
-  auto& branches = found->second->branches;
-  const auto place = std::find(branches.begin(), branches.end(), branch);
+  Conversation& own = *found->second;
+  auto& branches = own.branches;
+  const auto find = [&](const std::shared_ptr<const Branch>& one) {
+    return std::find_if(branches.begin(), branches.end(),
+                        [&](const Entry& entry) { return entry.branch == one; });
+  };
+  const auto place = find(branch);
   if (place == branches.end()) return;
-  Count(*found->second, -static_cast<int64_t>(branch->bytes));
-  if (before && std::find(branches.begin(), branches.end(), before) == branches.end()) {
-    *place = std::const_pointer_cast<Branch>(before);
-    Count(*found->second, static_cast<int64_t>(before->bytes));
-  } else {
-    branches.erase(place);
+  const uint64_t line = place->line;
+  DropLocked(own, static_cast<size_t>(place - branches.begin()), dropped);
+  const auto first = before ? find(before) : branches.end();
+  if (before && first == branches.end()) {
+    branches.insert(branches.begin(), {.branch = std::const_pointer_cast<Branch>(before),
+                                       .line = line,
+                                       .age = 0,
+                                       .bytes = before->bytes});
+    Count(own, static_cast<int64_t>(before->bytes));
+  } else if (first != branches.end() && first->line == line) {
+    Count(own, static_cast<int64_t>(before->bytes) - static_cast<int64_t>(first->bytes));
+    first->bytes = before->bytes;
+    first->age = 0;
   }
   if (branches.empty()) EraseLocked(found->second, dropped);
 }
@@ -138,7 +199,7 @@ ConversationMemory::List::iterator ConversationMemory::NextToGoLocked() {
 }
 
 void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropped) {
-  dropped.insert(dropped.end(), conversation->branches.begin(), conversation->branches.end());
+  for (Entry& entry : conversation->branches) dropped.push_back(std::move(entry.branch));
   Count(*conversation, -static_cast<int64_t>(conversation->bytes));
   const auto tenant = tenants_.find(conversation->tenant);
   tenant->second.conversations.erase(conversation->place);

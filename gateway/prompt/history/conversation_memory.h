@@ -33,7 +33,7 @@ class ConversationMemory {
     // Other keys under which it can be found, as may other conversations.
     std::span<const parse::Identity> aliases;
     std::shared_ptr<Branch> branch;
-    std::shared_ptr<const Branch> replaced = {};  // the branch that it continues; may be null
+    std::shared_ptr<const Branch> replaced = {};  // the branch that it continues whole; may be null
   };
   void Remember(const Commit& commit);
   // Removes a `branch` that was not sent after all; if `before` is given, it takes the place again.
@@ -50,14 +50,23 @@ class ConversationMemory {
   size_t num_bytes() const;
 
  private:
+  // A branch, and those that it went on from: a helper begins where its caller waits, and a client
+  // may take turns back. Of these the newest are kept, and older ones at distances that double.
+  struct Entry {
+    std::shared_ptr<Branch> branch;
+    uint64_t line = 0;  // equal for a branch and those that it went on from
+    uint32_t age = 0;   // how often the line has gone on from it; 0: it is the newest
+    size_t bytes = 0;   // that it adds to the others
+  };
   struct Conversation;
   using List = std::list<Conversation>;
   using Order = std::list<List::iterator>;
   struct Conversation {
     parse::Identity tenant;
     parse::Identity id;
-    Order::iterator place = {};  // in its tenant's list
-    std::vector<std::shared_ptr<Branch>> branches;
+    Order::iterator place = {};   // in its tenant's list
+    std::vector<Entry> branches;  // newest first
+    uint64_t num_lines = 0;       // that have ever been begun
     std::vector<parse::Identity> aliases;
     size_t bytes = sizeof(Conversation);
   };
@@ -69,6 +78,10 @@ class ConversationMemory {
     size_t bytes = 0;
   };
 
+  void AddLocked(Conversation& conversation, const Commit& commit, Dropped& dropped);
+  // Lets the entries of a line grow older, and drops those of them that others stand for.
+  void AgeLocked(Conversation& conversation, uint64_t line, Dropped& dropped);
+  void DropLocked(Conversation& conversation, size_t index, Dropped& dropped);
   // Adds `bytes`, which may be negative, to the conversation's, the tenant's and the total size.
   void Count(Conversation& conversation, int64_t bytes);
   List::iterator NextToGoLocked();

@@ -124,12 +124,6 @@ bool IsTurn(const S& segment) {
          segment.content != parse::Content::kThinking;
 }
 
-template <typename Segments>
-size_t NextTurn(const Segments& segments, size_t at) {
-  while (at < segments.size() && !IsTurn(segments[at])) ++at;
-  return at;
-}
-
 struct Score {
   size_t shared = 0;      // equal segments of turns, from the front or from the first answer on
   size_t answers = 0;     // of these, the assistant's
@@ -142,6 +136,9 @@ struct Score {
   size_t num_present = 0;
   size_t num_foreign = 0;
   size_t num_telling = 0;  // of those that it has
+  // The branch's last answer is one that the request has not: it went on elsewhere, as a helper or
+  // before its client took turns back, and what it has learnt since is not the request's.
+  bool goes_elsewhere = false;
 };
 
 // Returns 1 if `a` has more of the request's answers, or fewer that the request has not; -1 if it
@@ -168,11 +165,24 @@ bool Overlaps(const SentSegments& sent, const Segments& now) {
   return common >= 2 && common * 2 >= std::min(turns, known.size());
 }
 
+template <typename S>
+bool IsThinking(const S& segment) {
+  return segment.place.section == Section::kMessages &&
+         segment.content == parse::Content::kThinking;
+}
+// Returns the next turn or thinking from `at` on.
+template <typename Segments>
+size_t NextPart(const Segments& segments, size_t at) {
+  while (at < segments.size() && !IsTurn(segments[at]) && !IsThinking(segments[at])) ++at;
+  return at;
+}
+
+// Returns the first segment of an answer, its thinking if it has some.
 template <typename Segments>
 size_t FirstAnswer(const Segments& segments) {
-  size_t at = NextTurn(segments, 0);
+  size_t at = NextPart(segments, 0);
   while (at < segments.size() && segments[at].role != parse::Role::kAssistant) {
-    at = NextTurn(segments, at + 1);
+    at = NextPart(segments, at + 1);
   }
   return at;
 }
@@ -188,29 +198,52 @@ bool IsAnswer(const S& segment) {
   return IsTurn(segment) && segment.role == parse::Role::kAssistant;
 }
 
-std::unordered_set<Identity> AnswersOf(const parse::RequestLayout& layout) {
-  std::unordered_set<Identity> answers;
-  for (const parse::Segment& segment : layout.segments) {
-    if (IsAnswer(segment)) answers.insert(GistOf(segment));
+// What a request holds of answers.
+struct Answers {
+  explicit Answers(const parse::RequestLayout& layout) {
+    for (const parse::Segment& segment : layout.segments) {
+      if (IsAnswer(segment)) texts.insert(GistOf(segment));
+      if (IsThinking(segment)) thinking.insert(GistOf(segment));
+    }
   }
-  return answers;
-}
+  std::unordered_set<Identity> texts;
+  std::unordered_set<Identity> thinking;
+};
 
-void AddAnswers(const Branch& branch, const std::unordered_set<Identity>& answers, Score& score) {
+void AddAnswers(const Branch& branch, const Answers& answers, Score& score) {
+  bool is_other = !answers.thinking.empty();
+  bool has_thinking = false;
   for (const SentSegment& segment : branch.request.segments) {
+    if (IsThinking(segment)) {
+      has_thinking = true;
+      is_other = is_other && !answers.thinking.contains(GistOf(segment));
+    }
     if (!IsAnswer(segment)) continue;
-    const bool is_present = answers.contains(GistOf(segment));
+    const bool is_present = answers.texts.contains(GistOf(segment));
     ++(is_present ? score.num_present : score.num_foreign);
+    score.goes_elsewhere = !is_present;
     score.num_telling += is_present && IsTelling(segment) ? 1 : 0;
   }
+  // Both have thinking, and no block of it is the same: the answers are only alike.
+  score.goes_elsewhere = score.goes_elsewhere || (has_thinking && is_other);
 }
 
 Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool by_content) {
   const SentSegments& sent = branch.request.segments;
   Score score;
-  size_t b = NextTurn(sent, 0);
-  size_t n = NextTurn(now, 0);
+  size_t b = NextPart(sent, 0);
+  size_t n = NextPart(now, 0);
+  // Thinking tells answers apart that are alike; where one of the two has none, it tells nothing.
+  const auto skip_lone_thinking = [&] {
+    const bool in_sent = b < sent.size() && IsThinking(sent[b]);
+    const bool in_now = n < now.size() && IsThinking(now[n]);
+    if (in_sent == in_now) return false;
+    (in_sent ? b : n) = in_sent ? NextPart(sent, b + 1) : NextPart(now, n + 1);
+    return true;
+  };
   const auto is_same = [&] {
+    while (skip_lone_thinking()) {
+    }
     return b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n]);
   };
   if (!is_same()) {
@@ -221,10 +254,11 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
     if (!score.skips) return score;
   }
   while (is_same()) {
-    ++score.shared;
-    score.answers += now[n].role == parse::Role::kAssistant ? 1 : 0;
-    b = NextTurn(sent, b + 1);
-    n = NextTurn(now, n + 1);
+    const bool is_turn = IsTurn(now[n]);
+    score.shared += is_turn ? 1 : 0;
+    score.answers += is_turn && now[n].role == parse::Role::kAssistant ? 1 : 0;
+    b = NextPart(sent, b + 1);
+    n = NextPart(now, n + 1);
   }
   score.extends = b == sent.size() && score.shared > 0;
   score.is_all = n == now.size() && score.shared > 0;
@@ -338,11 +372,12 @@ class ContentChooser {
       : body_(body), layout_(layout) {}
 
   Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
-    const std::unordered_set<Identity> answers = AnswersOf(layout_);
+    const Answers answers(layout_);
     for (const auto& branch : branches) {
       Score score = ScoreOf(*branch, layout_.segments, true);
       AddAnswers(*branch, answers, score);
       // A window may have dropped the first answer, and with it the run from the front.
+      if (score.goes_elsewhere) continue;
       const bool is_proof =
           (score.answers > 0 && !score.skips) || score.num_telling >= kTellingAnswersMin;
       if (!is_proof && !(score.extends && IsAlike(*branch))) continue;
@@ -441,13 +476,12 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
     std::shared_ptr<const Branch> branch;
     Score score;
   };
-  // Of one branch there is nothing to compare.
-  std::unordered_set<Identity> answers;
-  if (branches.size() > 1) answers = AnswersOf(layout);
+  const Answers answers(layout);
   std::vector<Candidate> candidates;
   for (const auto& branch : branches) {
     Score score = ScoreOf(*branch, layout.segments, false);
     AddAnswers(*branch, answers, score);
+    if (score.goes_elsewhere) continue;
     if (score.shared > 0 || score.overlaps) candidates.push_back({branch, score});
   }
   // A branch whose turns occur in another order is only taken if no other begins like the request.

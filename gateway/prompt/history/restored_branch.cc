@@ -20,7 +20,7 @@ namespace {
 // Returns the number of an assistant's answers among the turns; one may consist of several blocks
 // or items.
 template <typename Segments>
-size_t CountAnswers(const Segments& segments) {
+size_t CountIn(const Segments& segments) {
   size_t count = 0;
   Role last = Role::kNone;
   for (const auto& segment : segments) {
@@ -95,8 +95,10 @@ std::shared_ptr<const Branch> FillFrom(const Branch& branch, std::string_view bo
 }
 
 bool Follows(const Branch& branch, const parse::RequestLayout& layout) {
-  return CountAnswers(layout.segments) <= CountAnswers(branch.request.segments) + 1;
+  return CountIn(layout.segments) <= CountIn(branch.request.segments) + 1;
 }
+
+size_t CountAnswers(const parse::RequestLayout& layout) { return CountIn(layout.segments); }
 
 bool IsUnderWay(const parse::RequestLayout& layout) {
   return std::any_of(layout.segments.begin(), layout.segments.end(), [](const Segment& segment) {

@@ -31,6 +31,16 @@ class SharedList {
   // The sum of the bytes given to push_back.
   size_t num_bytes() const { return num_bytes_; }
 
+  // The same without the chunks that `other` shares.
+  size_t NumBytesBeside(const SharedList& other) const {
+    size_t bytes = 0;
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      const bool is_shared = i < other.chunks_.size() && chunks_[i] == other.chunks_[i];
+      bytes += is_shared ? 0 : chunks_[i]->num_bytes;
+    }
+    return bytes;
+  }
+
   // `bytes` is the memory that the item accounts for.
   void push_back(T item, size_t bytes = 0) {
     if (size_ % kChunkSize == 0) {

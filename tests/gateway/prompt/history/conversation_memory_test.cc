@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace kvgate::prompt::history {
@@ -11,15 +12,42 @@ using parse::Identity;
 namespace {
 
 Identity Key(uint64_t i) { return {i, i}; }
-std::shared_ptr<Branch> BranchOf(size_t bytes) {
+// A branch that has had an answer, unless it is a first request.
+std::shared_ptr<Branch> BranchOf(size_t bytes, bool is_first = false) {
   auto branch = std::make_shared<Branch>();
+  if (!is_first) {
+    SentSegment answer;
+    answer.place.section = parse::Section::kMessages;
+    answer.role = parse::Role::kAssistant;
+    branch->request.segments.push_back(std::move(answer));
+  }
   branch->bytes = bytes;
   return branch;
 }
 
-TEST(ConversationMemory, ABranchThatIsGoneOnFromIsReplaced) {
+TEST(ConversationMemory, ABranchThatIsGoneOnFromStaysBehindTheNewOne) {
   ConversationMemory memory(1 << 20);
   const auto first = BranchOf(10);
+  const auto second = BranchOf(20);
+  const std::vector<Identity> keys = {Key(1)};
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
+  const size_t bytes = memory.num_bytes();
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
+  ASSERT_EQ(memory.Find(keys).size(), 2U);
+  EXPECT_EQ(memory.Find(keys)[0], second);
+  EXPECT_EQ(memory.Find(keys)[1], first);
+  memory.Withdraw(Key(1), second, first);
+  ASSERT_EQ(memory.Find(keys).size(), 1U);
+  EXPECT_EQ(memory.Find(keys)[0], first);
+  EXPECT_EQ(memory.num_bytes(), bytes) << "it counts in full again";
+  memory.Withdraw(Key(1), first, nullptr);
+  EXPECT_TRUE(memory.Find(keys).empty());
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromIsReplaced) {
+  ConversationMemory memory(1 << 20);
+  const auto first = BranchOf(10, true);
   const auto second = BranchOf(20);
   const std::vector<Identity> keys = {Key(1)};
   memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
@@ -27,9 +55,39 @@ TEST(ConversationMemory, ABranchThatIsGoneOnFromIsReplaced) {
   ASSERT_EQ(memory.Find(keys).size(), 1U);
   EXPECT_EQ(memory.Find(keys)[0], second);
   memory.Withdraw(Key(1), second, first);
+  ASSERT_EQ(memory.Find(keys).size(), 1U);
   EXPECT_EQ(memory.Find(keys)[0], first);
-  memory.Withdraw(Key(1), first, nullptr);
-  EXPECT_TRUE(memory.Find(keys).empty());
+}
+
+TEST(ConversationMemory, OfALineTheOlderOnesAreKeptAtDistancesThatDouble) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> keys = {Key(1)};
+  std::vector<std::shared_ptr<Branch>> sent;
+  for (size_t i = 0; i < 100; ++i) {
+    sent.push_back(BranchOf(10));
+    const std::shared_ptr<Branch> before = i > 0 ? sent[i - 1] : nullptr;
+    memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent[i], .replaced = before});
+    const auto found = memory.Find(keys);
+    EXPECT_LE(found.size(), 8U);
+    // For any of them, one is kept that is at most four times as far back, if there is one.
+    for (size_t distance = 1; distance <= i; ++distance) {
+      const size_t oldest = i - std::min(i, 4 * distance);
+      const bool is_kept = std::any_of(found.begin(), found.end(), [&](const auto& branch) {
+        const auto at = std::find(sent.begin(), sent.end(), branch) - sent.begin();
+        return static_cast<size_t>(at) >= oldest && static_cast<size_t>(at) <= i - distance;
+      });
+      EXPECT_TRUE(is_kept || oldest == 0) << "of " << i << " at " << distance;
+    }
+  }
+  // A helper that begins at an older one is a line of its own.
+  const auto kept = memory.Find(keys);
+  const auto helper = BranchOf(10);
+  memory.Remember(
+      {.conversation = Key(1), .aliases = {}, .branch = helper, .replaced = kept[kept.size() / 2]});
+  EXPECT_EQ(memory.Find(keys).size(), kept.size() + 1);
+  for (const auto& branch : memory.Find(keys)) {
+    memory.Withdraw(Key(1), std::const_pointer_cast<Branch>(branch), nullptr);
+  }
   EXPECT_EQ(memory.num_bytes(), 0U);
 }
 
