@@ -295,8 +295,8 @@ struct Optimizer::Impl {
   Terms TermsOf(const OptimizeArgs& args, const RequestLayout& layout, const Known& known) const;
   Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
                   const std::shared_ptr<const Branch>& before, rewrite::Learning& learning);
-  std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const RequestLayout& layout,
-                                             const Known& known, const Terms& terms) const;
+  std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const Known& known,
+                                             const Terms& terms) const;
   void Keep(const history::Recognition& found, Prepared& prepared) const;
   void Restore(const Restored& restored);
   planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
@@ -478,7 +478,6 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
 
 // Fills in what is known before the rules decide.
 std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& args,
-                                                            const RequestLayout& layout,
                                                             const Known& known,
                                                             const Terms& terms) const {
   auto state = std::make_shared<Prepared::State>();
@@ -514,7 +513,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   prepared.mode = terms.mode;
   prepared.model = layout.model;
   prepared.is_lost = terms.is_lost;
-  std::shared_ptr<Prepared::State> state = MakeState(args, layout, known, terms);
+  std::shared_ptr<Prepared::State> state = MakeState(args, known, terms);
   rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
   state->shape = ShapeOf(draft, known.found);

@@ -42,7 +42,7 @@ Recognition Recognize(const RecognitionArgs& args);
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;
   bool extends = false;  // the request contains all of its turns, so nobody will continue it again
-  bool is_ambiguous = false;  // it may go on several that were sent different bytes; `branch` is null
+  bool is_ambiguous = false;  // it may go on several that were sent other bytes; `branch` is null
 };
 Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                     const parse::RequestLayout& layout, const Recognition& recognition);

@@ -40,6 +40,18 @@ Span ListedSpan(const Segment& segment) {
   return segment.place.block < 0 ? segment.element : segment.span;
 }
 
+// Returns true if the block's whole message is dropped, so that it needs no edit of its own.
+bool DroppedWithHead(const Draft& draft, size_t index) {
+  const Place& place = draft.segments[index].slot->place;
+  if (place.block < 0) return false;
+  while (index-- > 0) {
+    const DraftSegment& other = draft.segments[index];
+    if (other.now == nullptr || other.now->place.element != place.element) return false;
+    if (other.now->place.block < 0) return other.dropped;
+  }
+  return false;
+}
+
 std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std::string>>& arena,
                                            std::string text) {
   return {arena, &arena->emplace_back(std::move(text))};
@@ -335,21 +347,10 @@ void BodyWriter::WritePutBack(size_t index) {
   Add(Rule::kReminderKept, {at, at}, "," + bytes, PathOf(segment.slot->place));
 }
 
-bool BodyWriter::DroppedWithHead(size_t index) const {
-  const Place& place = draft_.segments[index].slot->place;
-  if (place.block < 0) return false;
-  while (index-- > 0) {
-    const DraftSegment& other = draft_.segments[index];
-    if (other.now == nullptr || other.now->place.element != place.element) return false;
-    if (other.now->place.block < 0) return other.dropped;
-  }
-  return false;
-}
-
 void BodyWriter::WriteDropped(size_t index) {
   const DraftSegment& segment = draft_.segments[index];
   const Segment& slot = *segment.slot;
-  if (DroppedWithHead(index)) return;
+  if (DroppedWithHead(draft_, index)) return;
   const Segment* next = nullptr;
   const Segment* previous = nullptr;
   bool kept_behind = false;

@@ -67,8 +67,6 @@ class BodyWriter {
   void WriteBreakpoint(const Outgoing& out);
   void WritePutBack(size_t index);
   void WriteDropped(size_t index);
-  // Returns true if the block's whole message is dropped, so that it needs no edit of its own.
-  bool DroppedWithHead(size_t index) const;
   void WriteFields(const planner::Plan& plan);
   void Add(parse::Rule rule, parse::Span span, std::string bytes, std::string path);
 

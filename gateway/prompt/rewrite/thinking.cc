@@ -60,9 +60,9 @@ void LeaveThinkingOut(Draft& draft, size_t first) {
     size_t end = head + 1;
     for (; end < segments.size(); ++end) {
       DraftSegment& out = segments[end];
-      const bool is_block = out.now == nullptr || (out.now->place.block >= 0 &&
-                                                   out.now->place.element == message->place.element);
-      if (!is_block) break;
+      const bool is_new = out.now != nullptr && (out.now->place.block < 0 ||
+                                                 out.now->place.element != message->place.element);
+      if (is_new) break;
       const bool goes = out.now != nullptr && IsThinking(*out.now) && (end >= first || out.dropped);
       if (goes) LeaveOut(out);
       is_all = is_all && goes;
