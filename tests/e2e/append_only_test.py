@@ -192,6 +192,11 @@ class AppendOnlyTest(Case):
         first = talk("begins", ("west-3",))[0]
         self.assertNotIn("The agent works below", json.dumps(first["system"]))
         self.assertIn(folder.format("west-3"), json.dumps(first["messages"]))
+        for more in ("[store]\nprompts = false\n", ""):
+            self.running.terminate()
+            self.write_config("stabilize", more)
+            self.running.start()
+            self.assertEqual(lines(), [], "nothing is kept without stored prompts")
 
     def test_thinking_that_the_provider_drops_is_counted(self):
         self.start("observe")
