@@ -144,7 +144,8 @@ class Optimizer {
 
   // The tools and system prompts of each tenant, as they were first sent.
   history::TenantMemory& tenants();
-  // What has been learnt of each tenant's prompts. It ends with the process: nobody keeps it yet.
+  // What has been learnt of each tenant's prompts. A store may take what changes, and restore it in
+  // a later process.
   templates::Templates& templates();
   const templates::Templates& templates() const;
 

@@ -24,6 +24,7 @@
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
+#include "gateway/service/template_store.h"
 #include "store/file/secret_file.h"
 #include "store/meta/turn_store.h"
 
@@ -90,6 +91,27 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
       .bytes_max = config.store.prompts_bytes / 4});
 }
 
+// Returns null if prompts are not stored, because what is learnt of them holds their words. It must
+// be destroyed before the objects it borrows.
+std::unique_ptr<service::TemplateStore> OpenTemplates(const config::Config& config,
+                                                      const DataTier& tier,
+                                                      service::Prompts& prompts) {
+  if (tier.meta() == nullptr) return nullptr;
+  if (!config.store.prompts) {
+    const auto purged = service::TemplateStore::Purge(*tier.meta());
+    if (!purged) {
+      KVGATE_LOG(kWarning, kSource, "what was learnt of prompts cannot be deleted: {}",
+                 purged.error().ToString());
+    }
+    return nullptr;
+  }
+  if (config.upstreams.empty()) return nullptr;
+  return std::make_unique<service::TemplateStore>(service::TemplateStore::Options{
+      .meta = *tier.meta(),
+      .templates = prompts.templates(),
+      .retention = std::chrono::seconds(config.store.prompts_retention_seconds)});
+}
+
 // Returns null without a data directory. With store.prompts = false it keeps nothing, and knows
 // that conversations may go on whose state was deleted.
 std::unique_ptr<service::BranchStore> OpenBranches(const config::Config& config,
@@ -153,6 +175,7 @@ class OpenRuntime final : public Runtime {
                      }}),
         turns_(OpenTurns(config_, tier_)),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
+        template_store_(OpenTemplates(config_, tier_, prompts_)),
         metrics_(options_.registry),
         service_({.registry = options_.registry,
                   .metrics = metrics_,
@@ -302,6 +325,7 @@ class OpenRuntime final : public Runtime {
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
   const std::unique_ptr<service::PromptStore> prompt_store_;
+  const std::unique_ptr<service::TemplateStore> template_store_;
   std::unique_ptr<LocalEngine> local_;
   metrics::GatewayMetrics metrics_;
   service::Service service_;

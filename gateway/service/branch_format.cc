@@ -6,6 +6,7 @@
 
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/templates/masked_line.h"
 #include "store/file/byte_codec.h"
 #include "store/file/sealed_kinds.h"
 
@@ -32,6 +33,9 @@ namespace {
 // The parts of a row, each {tag:u8 text}. The head stands first and the segments stand last, so
 // that a row which was cut off is no row.
 enum class Part : uint8_t { kHead = 1, kKeys, kParameters, kTools, kTail, kSlots, kSegments };
+
+// A line has kTokensMax words at most, and its template as many marks between them and one more.
+constexpr uint32_t kSlotTokensMax = 2 * prompt::templates::kTokensMax + 1;
 
 // Facts about a segment of which most are false.
 enum Flag : uint32_t {
@@ -232,17 +236,7 @@ class RowWriter {
   std::string Slots() const {
     std::string out;
     if (branch_.slots == nullptr) return out;
-    for (const auto& slot : branch_.slots->slots()) {
-      AppendValue(out, slot->id);
-      AppendValue(out, static_cast<uint8_t>(slot->moves));
-      AppendValue(out, static_cast<uint8_t>(slot->form.place));
-      AppendValue(out, slot->form.mask);
-      AppendValue(out, slot->form.before);
-      AppendValue(out, slot->form.after);
-      AppendValue(out, slot->form.num_words);
-      AppendValue(out, static_cast<uint32_t>(slot->form.tokens.size()));
-      for (const uint64_t token : slot->form.tokens) AppendValue(out, token);
-    }
+    for (const auto& slot : branch_.slots->slots()) AppendSlot(out, *slot);
     return out;
   }
   std::string Parameters() const {
@@ -424,22 +418,9 @@ class RowReader {
   bool ReadSlots(ByteReader& reader) {
     SlotSet::Slots slots;
     while (reader.ok() && !reader.at_end()) {
-      Slot slot;
-      slot.id = reader.Take<uint64_t>();
-      slot.moves = reader.Take<uint8_t>() != 0;
-      const auto place = TakeEnum(
-          reader, static_cast<prompt::templates::Place>(prompt::templates::kNumPlaces - 1));
-      if (!place) return false;
-      slot.form.place = *place;
-      slot.form.mask = reader.Take<uint64_t>();
-      slot.form.before = reader.Take<uint64_t>();
-      slot.form.after = reader.Take<uint64_t>();
-      slot.form.num_words = reader.Take<uint32_t>();
-      const auto count = reader.Take<uint32_t>();
-      for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-        slot.form.tokens.push_back(reader.Take<uint64_t>());
-      }
-      slots.push_back(std::make_shared<const Slot>(std::move(slot)));
+      std::optional<Slot> slot = TakeSlot(reader);
+      if (!slot) return false;
+      slots.push_back(std::make_shared<const Slot>(std::move(*slot)));
     }
     read_.branch.slots =
         slots.empty() ? nullptr : std::make_shared<const SlotSet>(std::move(slots));
@@ -590,6 +571,38 @@ Result<void> ReadBranchRow(std::string_view body, ReadBranch& read) {
   if (RowReader(read).Run(body)) return {};
   read.is_whole = false;
   return store::file::Damaged(store::file::kBranchKind, "its sizes do not add up");
+}
+
+void AppendSlot(std::string& out, const Slot& slot) {
+  AppendValue(out, slot.id);
+  AppendValue(out, static_cast<uint8_t>(slot.moves));
+  AppendValue(out, static_cast<uint8_t>(slot.form.place));
+  AppendValue(out, slot.form.mask);
+  AppendValue(out, slot.form.before);
+  AppendValue(out, slot.form.after);
+  AppendValue(out, slot.form.num_words);
+  AppendValue(out, static_cast<uint32_t>(slot.form.tokens.size()));
+  for (const uint64_t token : slot.form.tokens) AppendValue(out, token);
+}
+
+std::optional<Slot> TakeSlot(ByteReader& reader) {
+  Slot slot;
+  slot.id = reader.Take<uint64_t>();
+  slot.moves = reader.Take<uint8_t>() != 0;
+  const auto place =
+      TakeEnum(reader, static_cast<prompt::templates::Place>(prompt::templates::kNumPlaces - 1));
+  if (!place) return std::nullopt;
+  slot.form.place = *place;
+  slot.form.mask = reader.Take<uint64_t>();
+  slot.form.before = reader.Take<uint64_t>();
+  slot.form.after = reader.Take<uint64_t>();
+  slot.form.num_words = reader.Take<uint32_t>();
+  const auto count = reader.Take<uint32_t>();
+  if (count > kSlotTokensMax) return std::nullopt;
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    slot.form.tokens.push_back(reader.Take<uint64_t>());
+  }
+  return reader.ok() ? std::optional(std::move(slot)) : std::nullopt;
 }
 
 }  // namespace kvgate::service

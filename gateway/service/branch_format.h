@@ -17,6 +17,8 @@
 
 #include "base/result.h"
 #include "gateway/prompt/history/branch.h"
+#include "gateway/prompt/templates/slot_set.h"
+#include "store/file/byte_codec.h"
 
 namespace kvgate::service {
 
@@ -69,5 +71,10 @@ struct ReadBranch {
 // incomplete until one comes that holds everything. Fails with kDataLoss if the bytes are no row;
 // `read` is incomplete then, too.
 Result<void> ReadBranchRow(std::string_view body, ReadBranch& read);
+
+// The bytes of a slot, which rows of templates hold as well (template_store.cc). TakeSlot returns
+// nullopt if the reader's next bytes are none.
+void AppendSlot(std::string& out, const prompt::templates::Slot& slot);
+std::optional<prompt::templates::Slot> TakeSlot(store::file::ByteReader& reader);
 
 }  // namespace kvgate::service

@@ -409,10 +409,10 @@ void WriteSources(const Prompts::Args& args, protocol::form::JsonWriter& json) {
 }
 
 // Writes the templates of one model.
-void WriteTemplates(const prompt::templates::TenantTemplates::OfModel& model,
+void WriteTemplates(const prompt::templates::Templates::Learnt& learnt,
                     protocol::form::JsonWriter& json) {
-  for (const prompt::templates::Template& it : model.templates) {
-    json.BeginObject().Key("model").String(model.model);
+  for (const prompt::templates::Template& it : learnt.templates) {
+    json.BeginObject().Key("model").String(learnt.scope.model);
     json.Key("place").String(prompt::templates::PlaceName(it.slot->form.place));
     json.Key("line").String(prompt::templates::LineOf(it));
     json.Key("is_slot").Bool(it.is_slot).Key("moves").Bool(it.is_slot && it.slot->moves);
@@ -453,7 +453,7 @@ std::string Prompts::ListTemplates(std::string_view tenant) const {
   std::string text;
   protocol::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
-  for (const auto& model : optimizer_.templates().List(tenant).models) WriteTemplates(model, json);
+  for (const auto& learnt : optimizer_.templates().List(tenant)) WriteTemplates(learnt, json);
   json.EndArray().EndObject();
   return text;
 }
@@ -490,8 +490,8 @@ std::string Prompts::Explain(const Args& args) const {
   WriteRules(prepared, asked.rules_off | RulesOffIn(prepared.mode), json);
   WriteSources(args, json);
   json.Key("templates").BeginArray();
-  for (const auto& model : optimizer_.templates().List(args.tenant).models) {
-    if (model.model == prepared.model) WriteTemplates(model, json);
+  for (const auto& learnt : optimizer_.templates().List(args.tenant)) {
+    if (learnt.scope.model == prepared.model) WriteTemplates(learnt, json);
   }
   json.EndArray();
   json.Key("notes").BeginArray();

@@ -132,6 +132,7 @@ class Prompts {
       const upstream::ExchangePreparation& preparation);
 
   prompt::history::TenantMemory& tenants() { return optimizer_.tenants(); }
+  prompt::templates::Templates& templates() { return optimizer_.templates(); }
 
  private:
   prompt::OptimizeArgs ArgsOf(const Args& args) const;

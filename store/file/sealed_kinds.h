@@ -35,5 +35,10 @@ inline constexpr SealedKind kBranchBytesKind = {.magic = 0x4342564b,  // "KVBC"
                                                 .purpose = "branch bytes",
                                                 .source = "service.branch_store",
                                                 .name = "bytes sent in a conversation"};
+inline constexpr SealedKind kTemplatesKind = {.magic = 0x4c54564b,  // "KVTL"
+                                              .version = 1,
+                                              .purpose = "templates",
+                                              .source = "service.template_store",
+                                              .name = "what was learnt of prompts"};
 
 }  // namespace kvgate::store::file

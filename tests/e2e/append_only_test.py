@@ -165,6 +165,39 @@ class AppendOnlyTest(Case):
         self.post(new)
         self.assertEqual(json.loads(self.provider.requests[-1].body), new)
 
+    def test_what_a_conversation_taught_is_known_after_kill_9(self):
+        self.start("stabilize")
+        folder = "The agent works below /srv/builds/{} on this machine"
+        listed = "The agent works below <*> on this machine"
+
+        def talk(seed, builds):
+            agent = Agent(seed)
+            system, sent = agent.system, []
+            for build in builds:
+                agent.system = folder.format(build) + "\n" + system
+                agent.take(self.post(agent.body()))
+                sent.append(json.loads(self.provider.requests[-1].body))
+            return sent
+
+        def lines():
+            found = self.running.get("/kvgate/v1/templates", HEADERS).json["data"]
+            return [(it["line"], it["is_slot"], it["moves"]) for it in found]
+
+        for sent in talk("teaches", ("north-1", "south-2")):
+            self.assertIn(folder.format("north-1"), json.dumps(sent["system"]))
+        self.assertEqual(lines(), [(listed, True, True)])
+        time.sleep(8)  # it is written five seconds later at most
+        self.kill()
+        self.assertEqual(lines(), [(listed, True, True)])
+        first = talk("begins", ("west-3",))[0]
+        self.assertNotIn("The agent works below", json.dumps(first["system"]))
+        self.assertIn(folder.format("west-3"), json.dumps(first["messages"]))
+        for more in ("[store]\nprompts = false\n", ""):
+            self.running.terminate()
+            self.write_config("stabilize", more)
+            self.running.start()
+            self.assertEqual(lines(), [], "nothing is kept without stored prompts")
+
     def test_thinking_that_the_provider_drops_is_counted(self):
         self.start("observe")
         agent = Agent("dropped", has_clock=True)

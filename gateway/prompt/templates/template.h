@@ -5,10 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "base/result.h"
-#include "gateway/prompt/parse/segment.h"
 #include "gateway/prompt/templates/slot_set.h"
 
 namespace kvgate::prompt::templates {
@@ -36,18 +33,5 @@ bool ShouldMove(const Template& it, bool moves_now);
 std::string LineOf(const Template& it);
 // Says in a sentence what is done with the line, and why.
 std::string WhyOf(const Template& it);
-
-// All templates of one tenant, by model.
-struct TenantTemplates {
-  struct OfModel {
-    std::string model;
-    std::vector<Template> templates;  // last used first
-  };
-  parse::Identity tenant;
-  std::vector<OfModel> models;
-};
-std::string EncodeTemplates(const TenantTemplates& templates);
-// Fails with kDataLoss if the bytes are damaged or of another version.
-Result<TenantTemplates> DecodeTemplates(std::string_view bytes);
 
 }  // namespace kvgate::prompt::templates

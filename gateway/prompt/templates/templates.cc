@@ -61,6 +61,7 @@ struct Templates::Model {
   std::list<Template> entries;           // last used first
   std::shared_ptr<const SlotSet> known;  // null: to be made anew
   size_t bytes = 0;
+  bool is_stored = false;  // a store has taken or restored it
 };
 
 Templates::Scope Templates::ScopeOf(std::string_view tenant, std::string_view model) {
@@ -131,7 +132,8 @@ Templates::Model& Templates::FindOrAddLocked(const Scope& scope) {
                       .name = scope.model,
                       .entries = {},
                       .known = {},
-                      .bytes = 0});
+                      .bytes = 0,
+                      .is_stored = false});
   by_scope_.emplace(key, models_.begin());
   Count(models_.front(), kModelBytes);
   return models_.front();
@@ -156,6 +158,7 @@ void Templates::ObserveLocked(Model& model, const Observation& seen) {
     entries.splice(entries.begin(), entries, place);
     Count(model, -static_cast<int64_t>(entries.front().num_bytes()));
   }
+  changed_.insert(model.key);
   Template& entry = entries.front();
   const bool is_value = seen.change == LineChange::kValues;
   ++(is_value ? entry.value_changes : entry.word_changes);
@@ -187,6 +190,7 @@ void Templates::BeginLocked(Model& model, const Beginning& beginning) {
     return entry.slot->id == beginning.slot;
   });
   if (place == entries.end()) return;
+  changed_.insert(model.key);
   entries.splice(entries.begin(), entries, place);
   Template& entry = entries.front();
   if (entry.begun > 0 && entry.last_line != beginning.line) ++entry.begun_changed;
@@ -214,6 +218,8 @@ void Templates::MakeRoomLocked() {
     const auto largest = tenant_bytes_.find(largest_);
     const bool is_over = largest != tenant_bytes_.end() && largest->second > options_.bytes_max / 2;
     while (is_over && leaves->tenant != largest_) --leaves;
+    if (leaves->is_stored) left_.insert(leaves->key);
+    changed_.erase(leaves->key);
     Count(*leaves, -static_cast<int64_t>(leaves->bytes));
     if (tenant_bytes_[leaves->tenant] == 0) tenant_bytes_.erase(leaves->tenant);
     by_scope_.erase(leaves->key);
@@ -221,37 +227,52 @@ void Templates::MakeRoomLocked() {
   }
 }
 
-TenantTemplates Templates::List(std::string_view tenant) const {
-  TenantTemplates all;
-  all.tenant = parse::HashBytes(tenant, parse::Domain::kConversation);
+Templates::Learnt Templates::LearntOf(const Model& model) {
+  return {.scope = {.tenant = model.tenant, .model = model.name},
+          .templates = {model.entries.begin(), model.entries.end()}};
+}
+
+std::vector<Templates::Learnt> Templates::List(std::string_view tenant) const {
+  const Identity wanted = parse::HashBytes(tenant, parse::Domain::kConversation);
+  std::vector<Learnt> all;
   const std::lock_guard lock(mutex_);
   for (const Model& model : models_) {
-    if (model.tenant != all.tenant || model.entries.empty()) continue;
-    all.models.push_back({model.name, {model.entries.begin(), model.entries.end()}});
+    if (model.tenant == wanted && !model.entries.empty()) all.push_back(LearntOf(model));
   }
   return all;
 }
 
-std::string Templates::Encode(std::string_view tenant) const {
-  const TenantTemplates all = List(tenant);
-  return all.models.empty() ? "" : EncodeTemplates(all);
+// The steps that may throw for lack of memory run first, so that a failure takes nothing.
+Templates::Changes Templates::TakeChanged() {
+  Changes changes;
+  const std::lock_guard lock(mutex_);
+  changes.learnt.reserve(changed_.size());
+  for (const Identity& key : changed_) {
+    changes.learnt.push_back(LearntOf(*by_scope_.at(key)));
+  }
+  changes.left.reserve(left_.size());
+  for (const Identity& key : left_) {
+    if (!changed_.contains(key)) changes.left.push_back(key);
+  }
+  for (const Identity& key : changed_) by_scope_.at(key)->is_stored = true;
+  changed_.clear();
+  left_.clear();
+  return changes;
 }
 
-Result<void> Templates::Restore(std::string_view bytes) {
-  KVGATE_TRY(TenantTemplates all, DecodeTemplates(bytes));
+void Templates::Restore(Learnt learnt) {
+  const Identity key = KeyOf(learnt.scope);
   const std::lock_guard lock(mutex_);
-  for (auto found = all.models.rbegin(); found != all.models.rend(); ++found) {
-    const Scope scope{all.tenant, std::move(found->model)};
-    if (by_scope_.contains(KeyOf(scope))) continue;
-    Model& model = FindOrAddLocked(scope);
-    for (Template& it : found->templates) {
-      if (model.entries.size() >= options_.slots_max) break;
-      Count(model, static_cast<int64_t>(it.num_bytes()));
-      model.entries.push_back(std::move(it));
-    }
+  if (by_scope_.contains(key)) return;
+  Model& model = FindOrAddLocked(learnt.scope);
+  models_.splice(models_.end(), models_, models_.begin());
+  model.is_stored = true;
+  for (Template& it : learnt.templates) {
+    if (model.entries.size() >= options_.slots_max) break;
+    Count(model, static_cast<int64_t>(it.num_bytes()));
+    model.entries.push_back(std::move(it));
   }
   MakeRoomLocked();
-  return {};
 }
 
 size_t Templates::num_bytes() const {

@@ -5,7 +5,8 @@
 // A line becomes a slot when its values change within a conversation (a user's line when they do so
 // for the second time), or when its words do for the third time. A line that only differs between
 // conversations is none. The expected cost decides if a slot moves behind the stable prefix or
-// keeps its place. No value is kept, only hashes and words.
+// keeps its place. No value is kept, only hashes and words. A store outside can
+// take what has changed, and give it back to a later process (gateway/service/template_store).
 //
 // Thread-safe. Nothing is shared between tenants. The least recently used templates leave first,
 // but those of a tenant that holds more than half of the memory before all others.
@@ -20,9 +21,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "base/result.h"
 #include "gateway/prompt/parse/segment.h"
 #include "gateway/prompt/templates/slot_set.h"
 #include "gateway/prompt/templates/template.h"
@@ -74,13 +75,25 @@ class Templates {
                      LineChange change) const;
   void Learn(const Scope& scope, const Lesson& lesson);
 
+  // What has been learnt for one tenant and model.
+  struct Learnt {
+    Scope scope;
+    std::vector<Template> templates;  // last used first
+  };
   // Lists the templates of a tenant, those of the model that was used last first.
-  TenantTemplates List(std::string_view tenant) const;
-  // Returns the templates of a tenant as bytes, for a later process; empty if there are none.
-  std::string Encode(std::string_view tenant) const;
-  // Adds encoded templates. Those of a model that has been learnt meanwhile are left out. Fails
-  // with kDataLoss, and adds nothing, if the bytes are damaged or of another version.
-  Result<void> Restore(std::string_view bytes);
+  std::vector<Learnt> List(std::string_view tenant) const;
+
+  // Identifies a tenant and model.
+  static parse::Identity KeyOf(const Scope& scope);
+  struct Changes {
+    std::vector<Learnt> learnt;
+    std::vector<parse::Identity> left;  // keys of those taken or restored before, and evicted since
+  };
+  // Returns what has changed since the last call; the first one returns all but what was restored.
+  Changes TakeChanged();
+  // Adds what an earlier process has learnt, as if it had been used before all that is known here,
+  // and without counting as changed. What is known here of the same tenant and model stays.
+  void Restore(Learnt learnt);
 
   size_t num_bytes() const;
 
@@ -88,10 +101,10 @@ class Templates {
   struct Model;
   using Models = std::list<Model>;
 
+  static Learnt LearntOf(const Model& model);
   Model& FindOrAddLocked(const Scope& scope);
   void ObserveLocked(Model& model, const Observation& observation);
   void BeginLocked(Model& model, const Beginning& beginning);
-  static parse::Identity KeyOf(const Scope& scope);
   void Count(Model& model, int64_t bytes);
   void MakeRoomLocked();
 
@@ -100,6 +113,9 @@ class Templates {
   Models models_;  // last used first
   std::unordered_map<parse::Identity, Models::iterator> by_scope_;
   std::unordered_map<parse::Identity, size_t> tenant_bytes_;
+  // Both are bounded by the models: `left_` names only those that a store had when it last asked.
+  std::unordered_set<parse::Identity> changed_;
+  std::unordered_set<parse::Identity> left_;
   parse::Identity largest_;  // the last tenant that exceeded half of bytes_max
   size_t bytes_ = 0;
 };

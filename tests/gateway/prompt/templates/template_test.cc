@@ -22,7 +22,6 @@ Template Learnt() {
           .line_tokens = 6,
           .stake_tokens = 1000};
 }
-TenantTemplates All() { return {{1, 2}, {{"m", {Learnt(), Learnt()}}, {"n", {Learnt()}}}}; }
 
 TEST(Template, ItIsReadByPeople) {
   Template it = Learnt();
@@ -34,41 +33,6 @@ TEST(Template, ItIsReadByPeople) {
   it.is_slot = false;
   it.word_changes = 2;
   EXPECT_EQ(WhyOf(it), "stays as written: its words changed 2 of 3 times");
-}
-
-TEST(Template, WhatIsEncodedIsDecoded) {
-  const std::string bytes = EncodeTemplates(All());
-  const Result<TenantTemplates> read = DecodeTemplates(bytes);
-  ASSERT_TRUE(read) << read.error().ToString();
-  EXPECT_EQ(EncodeTemplates(*read), bytes);
-  ASSERT_EQ(read->models.size(), 2U);
-  EXPECT_EQ(read->models[0].model, "m");
-  ASSERT_EQ(read->models[0].templates.size(), 2U);
-  const Template& it = read->models[0].templates[1];
-  EXPECT_EQ(*it.slot, *Learnt().slot);
-  EXPECT_EQ(LineOf(it), LineOf(Learnt()));
-  EXPECT_EQ(it.begun_changed, 4U);
-  EXPECT_EQ(it.last_line, 11U);
-}
-
-TEST(Template, DamagedBytesAreRefused) {
-  const std::string bytes = EncodeTemplates(All());
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(DecodeTemplates(std::string_view(bytes).substr(0, size))) << size;
-  }
-  EXPECT_FALSE(DecodeTemplates(bytes + "x"));
-  // No byte of any value makes it take memory or time beyond the bytes themselves.
-  for (size_t at = 0; at < bytes.size(); ++at) {
-    std::string damaged = bytes;
-    damaged[at] = '\xFF';
-    const Result<TenantTemplates> read = DecodeTemplates(damaged);
-    if (read) {
-      EXPECT_EQ(EncodeTemplates(*read).size(), bytes.size()) << at;
-    }
-  }
-  std::string other = bytes;
-  other[0] = 9;
-  EXPECT_EQ(DecodeTemplates(other).error().detail, "templates of version 9, this is 1");
 }
 
 TEST(Template, TheExpectedCostDecidesIfItMoves) {

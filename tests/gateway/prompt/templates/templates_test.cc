@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -97,36 +98,105 @@ TEST_F(TemplatesTest, AConversationKeepsTheSetItBeganWith) {
 TEST_F(TemplatesTest, ATenantsTemplatesAreListed) {
   See("it is now 10:31 here", "it is now 10:32 here");
   See("You work on branch main today", "You work on branch fix today");
-  const TenantTemplates all = templates_.List("me");
-  ASSERT_EQ(all.models.size(), 1U);
-  EXPECT_EQ(all.models[0].model, "m");
-  ASSERT_EQ(all.models[0].templates.size(), 2U);
-  EXPECT_EQ(LineOf(all.models[0].templates[0]), "You work on branch <*> today");
-  EXPECT_FALSE(all.models[0].templates[0].is_slot);
-  EXPECT_EQ(LineOf(all.models[0].templates[1]), "it is now <*> here");
-  EXPECT_TRUE(all.models[0].templates[1].is_slot);
-  EXPECT_TRUE(templates_.List("you").models.empty());
+  const std::vector<Templates::Learnt> all = templates_.List("me");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].scope.model, "m");
+  ASSERT_EQ(all[0].templates.size(), 2U);
+  EXPECT_EQ(LineOf(all[0].templates[0]), "You work on branch <*> today");
+  EXPECT_FALSE(all[0].templates[0].is_slot);
+  EXPECT_EQ(LineOf(all[0].templates[1]), "it is now <*> here");
+  EXPECT_TRUE(all[0].templates[1].is_slot);
+  EXPECT_TRUE(templates_.List("you").empty());
 }
 
 TEST_F(TemplatesTest, AnotherProcessGoesOnWithThem) {
   See("it is now 10:31", "it is now 10:32");
   See("You work on branch main today", "You work on branch fix today");
   See("You work on branch fix today", "You work on branch docs today");
-  const std::string bytes = templates_.Encode("me");
-  EXPECT_EQ(templates_.Encode("you"), "");
+  const Templates::Changes taken = templates_.TakeChanged();
+  ASSERT_EQ(taken.learnt.size(), 1U);
   Templates later{Templates::Options{}};
-  ASSERT_TRUE(later.Restore(bytes));
-  EXPECT_EQ(later.Encode("me"), bytes);
+  later.Restore(taken.learnt[0]);
   EXPECT_EQ(later.num_bytes(), templates_.num_bytes());
+  const auto listed = later.List("me");
+  ASSERT_EQ(listed.size(), 1U);
+  ASSERT_EQ(listed[0].templates.size(), 2U);
+  EXPECT_EQ(LineOf(listed[0].templates[0]), "You work on branch <*> today");
+  EXPECT_EQ(listed[0].templates[0].word_changes, 2U);
   EXPECT_NE(later.Known(scope_)->Find(FormIn(Text("it is now 11:00"), 1)), nullptr);
   const LineForm before = FormIn(Text("You work on branch docs today"), 1);
   EXPECT_NE(later.SlotAfter(scope_, before, FormIn(Text("You work on branch x today"), 1),
                             LineChange::kWords),
             0U)
       << "the third time";
-  ASSERT_TRUE(later.Restore(bytes)) << "what is known already stays";
-  EXPECT_EQ(later.Encode("me"), bytes);
-  EXPECT_FALSE(later.Restore("damaged"));
+  EXPECT_TRUE(later.TakeChanged().learnt.empty()) << "what is restored has not changed";
+  later.Restore({.scope = scope_, .templates = {}});
+  EXPECT_EQ(later.List("me")[0].templates.size(), 2U) << "what is known already stays";
+}
+
+TEST_F(TemplatesTest, OnlyWhatHasChangedSinceIsTaken) {
+  const Templates::Scope other = Templates::ScopeOf("me", "n");
+  See("it is now 10:31", "it is now 10:32");
+  templates_.Learn(other,
+                   {.changes = {Change("build 7 is on", "build 8 is on")}, .beginnings = {}});
+  EXPECT_EQ(templates_.TakeChanged().learnt.size(), 2U);
+  EXPECT_TRUE(templates_.TakeChanged().learnt.empty());
+  const uint64_t id = Find("it is now 11:00")->id;
+  templates_.Learn(other, {.changes = {}, .beginnings = {{.slot = id, .line = 1}}});
+  EXPECT_TRUE(templates_.TakeChanged().learnt.empty()) << "it has no such slot";
+  templates_.Learn(scope_, {.changes = {}, .beginnings = {{.slot = id, .line = 1}}});
+  const Templates::Changes taken = templates_.TakeChanged();
+  ASSERT_EQ(taken.learnt.size(), 1U);
+  EXPECT_EQ(Templates::KeyOf(taken.learnt[0].scope), Templates::KeyOf(scope_));
+  EXPECT_EQ(taken.learnt[0].templates[0].begun, 1U);
+}
+
+TEST_F(TemplatesTest, WhatWasRestoredLeavesBeforeWhatIsUsed) {
+  See("it is now 10:31", "it is now 10:32");
+  std::vector<Templates::Learnt> learnt = templates_.TakeChanged().learnt;
+  Templates later({.bytes_max = templates_.num_bytes() * 5 / 2, .slots_max = 8});
+  learnt.resize(3, learnt[0]);
+  const auto restore = [&](size_t i, const std::string& model) {
+    learnt[i].scope.model = model;
+    later.Restore(learnt[i]);
+  };
+  later.Learn(scope_,
+              {.changes = {Change("it is now 10:31", "it is now 10:32")}, .beginnings = {}});
+  restore(1, "newer");
+  restore(2, "older");
+  const auto listed = later.List("me");
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0].scope.model, "m");
+  EXPECT_EQ(listed[1].scope.model, "newer");
+  const Templates::Changes taken = later.TakeChanged();
+  ASSERT_EQ(taken.left.size(), 1U);
+  EXPECT_EQ(taken.left[0], Templates::KeyOf(learnt[2].scope));
+}
+
+TEST(Templates, WhatLeavesIsNamedOnceIfItWasTaken) {
+  Templates templates({.bytes_max = 20'000, .slots_max = 8});
+  const auto see = [&](const std::string& model) {
+    templates.Learn(Templates::ScopeOf("me", model),
+                    {.changes = {Change("it is 1", "it is 2")}, .beginnings = {}});
+  };
+  const auto flood = [&] {
+    for (int i = 0; i < 100; ++i) see(std::to_string(i));
+  };
+  const parse::Identity first = Templates::KeyOf(Templates::ScopeOf("me", "first"));
+  see("first");
+  EXPECT_EQ(templates.TakeChanged().learnt.size(), 1U);
+  flood();
+  Templates::Changes taken = templates.TakeChanged();
+  ASSERT_EQ(taken.left.size(), 1U) << "nobody has taken those of the flood that left";
+  EXPECT_EQ(taken.left[0], first);
+  EXPECT_LT(taken.learnt.size(), 100U);
+  EXPECT_TRUE(templates.TakeChanged().left.empty());
+  see("first");
+  templates.TakeChanged();
+  flood();
+  see("first");
+  taken = templates.TakeChanged();
+  EXPECT_EQ(std::count(taken.left.begin(), taken.left.end(), first), 0) << "it is here again";
 }
 
 TEST(Templates, OneTenantDoesNotPushOutTheOthers) {
