@@ -82,7 +82,6 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
     }
     return nullptr;
   }
-  if (config.upstreams.empty()) return nullptr;
   return std::make_unique<service::PromptStore>(service::PromptStore::Options{
       .meta = *tier.meta(),
       .tenants = prompts.tenants(),
