@@ -328,5 +328,14 @@ TEST(PreparedPromptTest, TemplatesAreLearntFromWhatTheEngineIsAsked) {
   EXPECT_THAT(gateway.prompts().ListTemplates("u"), HasSubstr(R"("data":[])"));
 }
 
+TEST(PreparedPromptTest, WhatIsWarmedIsWhatAFirstRequestIsRenderedFrom) {
+  PreparedGateway gateway("stabilize");
+  const std::string body = Conversation(Dialect::kChatCompletions).NextBody();
+  const std::string warmed = gateway.Warm(body);
+  EXPECT_THAT(warmed, HasSubstr("You work in a folder.\nBe kind."));
+  const auto first = gateway.Ask(Dialect::kChatCompletions, body);
+  EXPECT_TRUE(first.prompt.starts_with(warmed)) << warmed << "\n---\n" << first.prompt;
+}
+
 }  // namespace
 }  // namespace kvgate::service

@@ -66,9 +66,7 @@ class PreparedGateway {
       answer.error = completion.error();
       return answer;
     }
-    for (const TokenId token : parts_->gateway.engine.last_request().prompt) {
-      answer.prompt += static_cast<char>(token);
-    }
+    answer.prompt = Prompt();
     const auto has_ended = [&] {
       const service::Completion::Output output = (*completion)->Next();
       answer.bytes += output.bytes;
@@ -77,6 +75,18 @@ class PreparedGateway {
     };
     EXPECT_TRUE(WaitUntil(has_ended, "the answer ends"));
     return answer;
+  }
+
+  // Returns the prefix that is computed for a request in advance.
+  std::string Warm(const std::string& body) {
+    const config::UpstreamConfig local = service::LocalUpstream(engine);
+    const auto job = parts_->gateway.service.StartWarm(
+        {.body = body,
+         .credential = {},
+         .tenant = "t",
+         .prompt = service::Service::PromptArgs{.engine = local, .key = key, .fields = fields}});
+    EXPECT_TRUE(job) << job.error().ToString();
+    return Prompt();
   }
 
   nlohmann::json RecordOf(const Answer& answer) {
@@ -90,6 +100,15 @@ class PreparedGateway {
   upstream::wire::HeaderFields fields;
 
  private:
+  // Returns the prompt that the engine got last.
+  std::string Prompt() {
+    std::string text;
+    for (const TokenId token : parts_->gateway.engine.last_request().prompt) {
+      text += static_cast<char>(token);
+    }
+    return text;
+  }
+
   struct Parts {
     explicit Parts(store::MemoryMetaStore& meta)
         : branches({.meta = meta, .interval = std::chrono::hours(1)}),
