@@ -8,10 +8,10 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "gateway/prompt/whole_body.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
-#include "gateway/service/whole_body.h"
 
 namespace kvgate::service {
 
@@ -180,7 +180,11 @@ Result<Prompts::Prompt> CompletionStart::Ask(Prompts& prompts) const {
 // Returns false if there is no body that holds them.
 bool CompletionStart::MakeWhole() {
   if (!draft_ || !(draft_->needs_store() || draft_->turn->shape.stored)) return true;
-  std::optional<std::string> whole = WholeBody(args_.body, draft_->context, draft_->turn->input);
+  std::vector<std::string_view> items;
+  for (const auto* some : {&draft_->context, &draft_->turn->input}) {
+    for (const protocol::form::ResponsesItem& item : *some) items.push_back(item.json);
+  }
+  std::optional<std::string> whole = prompt::WholeBody(args_.body, items);
   if (whole) whole_ = *std::move(whole);
   return whole.has_value();
 }

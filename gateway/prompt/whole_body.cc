@@ -1,15 +1,14 @@
-#include "gateway/service/whole_body.h"
+#include "gateway/prompt/whole_body.h"
 
 #include <algorithm>
 #include <array>
 
 #include "gateway/prompt/parse/json_scanner.h"
 
-namespace kvgate::service {
+namespace kvgate::prompt {
 
-using prompt::parse::JsonScanner;
-using prompt::parse::Span;
-using protocol::form::ResponsesItem;
+using parse::JsonScanner;
+using parse::Span;
 
 namespace {
 
@@ -24,7 +23,7 @@ bool AppendMembers(std::string_view json, std::span<const std::string_view> with
     const std::string_view name = member.span.In(json);
     const bool is_left_out =
         std::any_of(without.begin(), without.end(),
-                    [&](std::string_view other) { return prompt::parse::NameIs(name, other); });
+                    [&](std::string_view other) { return parse::NameIs(name, other); });
     if (is_left_out) return true;
     out += '"';
     out += name;
@@ -35,30 +34,30 @@ bool AppendMembers(std::string_view json, std::span<const std::string_view> with
   });
 }
 
-bool AppendItems(std::span<const ResponsesItem> items, std::string& out) {
+bool AppendItem(std::string_view item, std::string& out) {
   static constexpr std::array<std::string_view, 1> kId = {"id"};
-  return std::all_of(items.begin(), items.end(), [&](const ResponsesItem& item) {
-    out += '{';
-    if (!AppendMembers(item.json, kId, out)) return false;
-    if (out.back() == ',') out.pop_back();
-    out += "},";
-    return true;
-  });
+  out += '{';
+  if (!AppendMembers(item, kId, out)) return false;
+  if (out.back() == ',') out.pop_back();
+  out += "},";
+  return true;
 }
 
 }  // namespace
 
-std::optional<std::string> WholeBody(std::string_view body, std::span<const ResponsesItem> context,
-                                     std::span<const ResponsesItem> input) {
+std::optional<std::string> WholeBody(std::string_view body,
+                                     std::span<const std::string_view> items) {
   static constexpr std::array<std::string_view, 3> kElsewhere = {"input", "previous_response_id",
                                                                  "conversation"};
   std::string whole = "{";
   if (!AppendMembers(body, kElsewhere, whole)) return std::nullopt;
   whole += "\"input\":[";
-  if (!AppendItems(context, whole) || !AppendItems(input, whole)) return std::nullopt;
+  for (const std::string_view item : items) {
+    if (!AppendItem(item, whole)) return std::nullopt;
+  }
   if (whole.back() == ',') whole.pop_back();
   whole += "]}";
   return whole;
 }
 
-}  // namespace kvgate::service
+}  // namespace kvgate::prompt
