@@ -82,7 +82,9 @@ Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& f
   const std::string name = flags.upstream.empty() ? routed : flags.upstream;
   const bool is_local = name == route::Target::kLocal || (name.empty() && model == "local");
   if (is_local || (name.empty() && config.upstreams.empty() && flags.mode.empty())) {
-    return Answering{service::LocalUpstream(), std::string(route::Target::kLocal)};
+    config::EngineConfig engine = config.engine;
+    if (!flags.mode.empty()) engine.mode = flags.mode;
+    return Answering{service::LocalUpstream(engine), std::string(route::Target::kLocal)};
   }
   Answering answering;
   if (config.upstreams.empty() && flags.upstream.empty()) {

@@ -21,6 +21,7 @@
 #include "gateway/metrics/registry.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/runtime.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
 #include "store/rocks_data_directory.h"
 
@@ -66,6 +67,8 @@ Result<std::string> ReadBody(const WarmFlags& flags) {
 Result<std::string> WarmHere(config::Config config, const std::string& body,
                              const std::string& authorization) {
   metrics::Registry registry;
+  const config::UpstreamConfig engine = service::LocalUpstream(config.engine);
+  const upstream::wire::HeaderFields fields;
   KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
                                                          .registry = registry,
                                                          .listens = false,
@@ -74,7 +77,10 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
   Result<std::string> done;
   {
     KVGATE_TRY(const auto job,
-               gateway->service().StartWarm({.body = body, .credential = authorization}));
+               gateway->service().StartWarm(
+                   {.body = body,
+                    .credential = authorization,
+                    .prompt = service::Service::PromptArgs{.engine = engine, .fields = fields}}));
     while (!job->Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     done = job->Finish();
   }

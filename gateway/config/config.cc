@@ -60,6 +60,14 @@ constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "atte
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
+constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
+// The names are those of gateway/prompt/parse/edit.h; a test there compares both lists.
+constexpr std::string_view kRules[] = {
+    "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
+    "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
+    "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
+    "thinking_removed", "user_slots"};
+
 struct Key {
   std::string_view table;
   std::string_view name;
@@ -146,6 +154,10 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.engine.queue); }},
     {"engine", "io_threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 64, c.engine.io_threads); }},
+    {"engine", "mode",
+     [](const Value& v, Config& c) { return SetChoice(v, kModes, c.engine.mode); }},
+    {"engine", "rules_off",
+     [](const Value& v, Config& c) { return SetChoices(v, kRules, c.engine.rules_off); }},
     {"cache", "host_memory",
      [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.host_memory_bytes.emplace()); }},
     {"cache", "write_back",
@@ -234,13 +246,6 @@ struct ElementKey {
 };
 
 constexpr std::string_view kDialects[] = {"openai", "anthropic"};
-constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
-// The names are those of gateway/prompt/parse/edit.h; a test there compares both lists.
-constexpr std::string_view kRules[] = {
-    "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
-    "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
-    "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
-    "thinking_removed", "user_slots"};
 constexpr std::string_view kEndpoints[] = {"chat", "responses"};
 constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
 

@@ -63,6 +63,9 @@ struct EngineConfig {
   int sequences = 64;              // running at once
   int queue = 1024;                // waiting; beyond: 503
   int io_threads = 2;              // for restoring KV from disk
+  // What happens to prompts before they are rendered; read again by a reload.
+  std::string mode = "pin";            // observe, pin, stabilize
+  std::vector<std::string> rules_off;  // names of the modes' rules that are not applied
 
   friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
@@ -71,7 +74,7 @@ struct CacheConfig {
   // "host_memory": the host arena between KV memory and disk; 0: none; not set: by device.
   std::optional<uint64_t> host_memory_bytes;
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": bytes queued for disk at most
-  // "prompt_memory": memory for the prompts that conversations have sent to upstreams.
+  // "prompt_memory": memory for the prompts that conversations have sent.
   uint64_t prompt_memory_bytes = uint64_t{256} << 20;
 
   friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
@@ -87,8 +90,8 @@ struct StoreConfig {
   bool turns = true;                                 // conversations may be stored; false: none is
   int64_t turns_retention_seconds = 2'592'000;       // "turns_retention": after the last turn
   uint64_t turns_bytes = uint64_t{1} << 30;  // of all; the longest idle conversation goes first
-  // Stores what was sent upstream and what was learnt of it, so that after a restart the same bytes
-  // are sent; false: it is deleted, and new conversations go out as received.
+  // Stores what was sent to upstreams and the engine, and what was learnt of it, so that after a
+  // restart the same bytes are sent; false: it is deleted, and new conversations go out as received.
   bool prompts = true;
   int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was stored
   uint64_t prompts_bytes = uint64_t{64} << 20;  // of all prompts; the oldest are evicted first
@@ -194,8 +197,8 @@ struct KeyConfig {
   // user: its own completions, records and prefixes. admin: everybody's, imports, unknown paths.
   std::string role = "user";
   std::vector<std::string> models = {"*"};
-  std::string mode;                    // as an upstream's; empty: the upstream's
-  std::vector<std::string> rules_off;  // in addition to the upstream's
+  std::string mode;                    // as an upstream's; empty: the upstream's or the engine's
+  std::vector<std::string> rules_off;  // in addition to those of the upstream or the engine
   // Output limit for requests that set none; 0: the provider's own. If output_tokens_max is not
   // set, it also caps requests that ask for more, unless they send `x-kvgate-intent: long-form`.
   int64_t default_max_tokens = 0;

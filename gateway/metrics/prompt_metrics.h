@@ -1,4 +1,4 @@
-// PromptMetrics names the instruments of forwarded prompts: what became of their prefixes.
+// PromptMetrics names the instruments of prompts: what became of their prefixes.
 #pragma once
 
 #include "gateway/metrics/registry.h"

@@ -38,7 +38,6 @@ namespace {
 constexpr size_t kParameterBytes = 256;
 // A turn or two; reading this much anew takes about a tenth of a millisecond.
 constexpr size_t kNewBytesMax = 16 * 1024;
-constexpr std::string_view kEngine = "local";  // the provider whose prompts no mode changes
 constexpr int64_t kDefaultTtlSeconds = 300;
 
 // These parameters affect neither the prompt nor its caching.
@@ -274,6 +273,7 @@ struct Prepared::State {
   const ledger::PriceRow* row = nullptr;
   int64_t estimated_tokens = 0;
   int64_t ttl_seconds = 0;  // the longest of the breakpoints that go out
+  bool edits = false;       // its mode may change the body
   bool planned = false;
   uint64_t plan = 0;  // planner::Plan::id
   diagnose::Treatment treatment;
@@ -369,7 +369,9 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
                                   .same = parse::HashBytes(key, parse::Domain::kSame),
                                   .is_ours = true});
   }
-  request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
+  // The engine evicts what it needs room for, whatever its age.
+  const bool has_ttl = args.provider != kLocalProvider;
+  if (has_ttl) request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
   branch.token = MakeToken();
   branch.conversation = state.conversation;
   branch.origin = state.before ? state.before->origin : branch.token;
@@ -425,7 +427,7 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
   known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
   // A request that leaves its history to the provider goes on by definition.
   const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
-  const bool may_be_past = options.past != nullptr && args.provider != kEngine && goes_on;
+  const bool may_be_past = options.past != nullptr && goes_on;
   if (may_be_past && !known.chosen.extends) {
     known.standing = options.past->Find({.keys = known.found.keys, .known = known.branches});
   }
@@ -442,7 +444,7 @@ Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& la
     terms.mode = before->mode;
     terms.rules_off = before->rules_off;
     terms.is_lost = before->is_lost || (before->is_restored && !history::Follows(*before, layout));
-  } else if (options.past != nullptr && args.provider != kEngine) {
+  } else if (options.past != nullptr) {
     terms.is_lost = known.standing == Standing::kLost ||
                     (known.standing == Standing::kKept && args.is_recalled);
     terms.joins = known.found.holds_history && history::IsUnderWay(layout);
@@ -492,9 +494,10 @@ std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& 
   state->branch->mode = args.is_fixed && state->before ? state->before->mode : terms.mode;
   state->branch->rules_off = terms.rules_off;
   state->branch->is_lost = terms.is_lost;
-  state->planned = terms.mode != Mode::kObserve;
-  state->treatment = {.can_change = args.provider != kEngine,
-                      .pins = state->planned,
+  state->edits = terms.mode != Mode::kObserve;
+  state->planned = state->edits && args.provider != kLocalProvider;
+  state->treatment = {.can_change = !args.is_fixed,
+                      .pins = state->edits,
                       .stabilizes = terms.mode == Mode::kStabilize,
                       .rules_off = terms.rules_off};
   return state;
@@ -519,7 +522,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   if (draft.binds_thinking && HoldsThinking(layout)) {
     prepared.rewrite = LeaveVoidThinking(terms, draft);
   }
-  rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
+  rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->edits});
   if (state->planned) {
     prepared.plan = MakePlan(args, layout, writer, *state, dry);
     if (state->before) KeepKey(*state->before, prepared.plan);
@@ -632,7 +635,7 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
   const history::SentSegments& segments = state.branch->request.segments;
   report.attribution = diagnose::Attribute(segments, *args.usage, tools_after_system);
-  if (state.provider == kEngine) {
+  if (state.provider == kLocalProvider) {
     report.runs = diagnose::RunsOf(segments, args.usage->input_tokens(), tools_after_system);
   }
   if (!state.planned) return report;

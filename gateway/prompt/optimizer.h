@@ -1,6 +1,6 @@
-// The Optimizer takes a forwarded request through identity, prefix memory, the rules of its mode
-// and the planner. It returns what to send instead of the body, and what is known about the
-// request. One instance serves all upstreams.
+// The Optimizer takes a request through identity, prefix memory, the rules of its mode and the
+// planner. It returns what to send instead of the body, and what is known about the request. One
+// instance serves all upstreams and the local engine.
 //
 // Call Prepare, send the request, then call Finish or Abandon. Thread-safe. The time of Prepare
 // follows what is new in the body, and it holds no lock while it compares bytes.
@@ -28,6 +28,10 @@
 #include "gateway/prompt/templates/templates.h"
 
 namespace kvgate::prompt {
+
+// The provider's name of the engine in this process. Its prefix cache keeps what it has read
+// without being asked to, so nothing is planned for it.
+inline constexpr std::string_view kLocalProvider = "local";
 
 enum class Mode : uint8_t { kObserve, kPin, kStabilize };
 std::string_view ModeName(Mode mode);

@@ -83,7 +83,6 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
     }
     return nullptr;
   }
-  if (config.upstreams.empty()) return nullptr;
   return std::make_unique<service::PromptStore>(service::PromptStore::Options{
       .meta = *tier.meta(),
       .tenants = prompts.tenants(),
@@ -105,7 +104,6 @@ std::unique_ptr<service::TemplateStore> OpenTemplates(const config::Config& conf
     }
     return nullptr;
   }
-  if (config.upstreams.empty()) return nullptr;
   return std::make_unique<service::TemplateStore>(service::TemplateStore::Options{
       .meta = *tier.meta(),
       .templates = prompts.templates(),

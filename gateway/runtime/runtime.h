@@ -61,9 +61,9 @@ class Runtime {
   // "http://127.0.0.1:8080"; empty if it does not listen.
   virtual std::string url() const = 0;
 
-  // Takes upstreams, routes, keys and the certificate from `next`, and publishes the address anew.
-  // New requests use them; requests that have begun keep theirs. A failure changes nothing.
-  // REQUIRES: it listens. One thread at a time.
+  // Takes upstreams, routes, keys, the engine's mode and the certificate from `next`, and publishes
+  // the address anew. New requests use them; requests that have begun keep theirs. A failure
+  // changes nothing. REQUIRES: it listens. One thread at a time.
   virtual Result<void> Reload(config::Config next) = 0;
 
   // Refuses new requests, gives running ones server.drain_seconds, tells the clients of the rest

@@ -51,6 +51,7 @@ http::TargetOptions ToTargetOptions(const config::Config& config) {
           .proxy = {.upstreams = config.upstreams,
                     .routes = config.routes,
                     .keys = config.keys,
+                    .engine = config.engine,
                     .metrics = config.metrics}};
 }
 
@@ -91,6 +92,8 @@ Result<config::Config> Reloadable(const config::Config& running, config::Config 
 std::string UnreadTables(const config::Config& running, config::Config next) {
   next.server.log_level = running.server.log_level;  // applied by a reload
   next.server.log_format = running.server.log_format;
+  next.engine.mode = running.engine.mode;
+  next.engine.rules_off = running.engine.rules_off;
   std::vector<std::string_view> tables;
   if (!(next.server == running.server)) tables.push_back("[server]");
   if (!(next.engine == running.engine)) tables.push_back("[engine]");

@@ -21,9 +21,10 @@ http::TargetOptions ToTargetOptions(const config::Config& config);
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
                                     const std::string& admin_token);
 
-// Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys
-// and metrics, while the address and the certificate's file names stay. Fails with kInvalidArgument
-// if `next` adds the first upstream or drops the last one, or could not listen.
+// Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,
+// metrics and the engine's mode, while the address and the certificate's file names stay. Fails
+// with kInvalidArgument if `next` adds the first upstream or drops the last one, or could not
+// listen.
 Result<config::Config> Reloadable(const config::Config& running, config::Config next);
 
 // Lists the tables that differ and are read only at a start: "[engine], [limits]"; empty if there

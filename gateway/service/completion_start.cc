@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "gateway/prompt/whole_body.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
@@ -20,6 +21,20 @@ using session::ReasoningMemory;
 using session::Responses;
 
 namespace {
+
+// Waiting is better than rendering a conversation without what it has sent before, which costs its
+// cached prefix. It happens once for each conversation.
+constexpr std::chrono::milliseconds kRememberTime{2000};
+
+// How prompts are watched where nobody says how they may be changed.
+const config::UpstreamConfig& Unchanged() {
+  static const config::UpstreamConfig unchanged = [] {
+    config::EngineConfig engine;
+    engine.mode = prompt::ModeName(prompt::Mode::kObserve);
+    return LocalUpstream(engine);
+  }();
+  return unchanged;
+}
 
 Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
                                       protocol::MessagesUse use,
@@ -85,7 +100,9 @@ void CompletionStart::GoTo(Step step) {
   step_ = step;
   switch (step) {
     case Step::kLoad:
+    case Step::kRemember:
     case Step::kRecall:
+    case Step::kKeep:
       next_ = Place::kStore;
       break;
     case Step::kSubmit:
@@ -99,24 +116,37 @@ void CompletionStart::GoTo(Step step) {
 
 void CompletionStart::Run() {
   KVGATE_CHECK(next_ == Place::kRequest || next_ == Place::kCompile, "no step to be run here");
-  if (Result<void> done = RunStep(); !done) Fail(std::move(done).error());
+  Result<void> done = RunStep();
+  if (done) return;
+  if (is_changed_ && !IsOverload(done.error())) return StartAsReceived();
+  Fail(std::move(done).error());
+}
+
+void CompletionStart::StartAsReceived() {
+  KVGATE_LOG(kDebug, "service", "request {}: its prepared prompt is refused; it goes as received",
+             args_.request_id);
+  is_as_received_ = true;
+  is_changed_ = false;
+  prompt_ = {};
+  whole_ = {};
+  draft_.reset();
+  turn_.reset();
+  request_ = {};
+  plan_ = {};
+  hooks_.clear();
+  GoTo(Step::kDecode);
 }
 
 Result<void> CompletionStart::RunStep() {
   if (step_ == Step::kDecode) return Decode();
-  if (step_ == Step::kCompose) return Compose();
+  if (step_ == Step::kPrepare) return Prepare();
   return use_ == Use::kCount ? Count() : Submit();
 }
 
 // Requests of the Responses dialect get a turn of their own, because they may continue from earlier
-// answers.
+// answers. What is kept of them is what their callers said.
 Result<void> CompletionStart::Decode() {
-  if (args_.dialect != Dialect::kResponses) {
-    const auto use =
-        use_ == Use::kCount ? protocol::MessagesUse::kCount : protocol::MessagesUse::kCreate;
-    KVGATE_TRY(request_, DecodeAlone(args_.dialect, args_.body, use, service_.parts_.limits));
-    return Compose();
-  }
+  if (args_.dialect != Dialect::kResponses) return Prepare();
   KVGATE_TRY(Responses::Draft draft,
              service_.responses_.Decode(
                  {.body = args_.body,
@@ -124,8 +154,68 @@ Result<void> CompletionStart::Decode() {
                   .request_id = args_.request_id,
                   .use = use_ == Use::kCount ? Responses::Use::kCount : Responses::Use::kCreate}));
   draft_ = std::make_shared<Responses::Draft>(std::move(draft));
-  if (!draft_->needs_store()) return Compose();
+  if (!draft_->needs_store()) return Prepare();
   GoTo(Step::kLoad);
+  return {};
+}
+
+Result<Prompts::Prompt> CompletionStart::Ask(Prompts& prompts) const {
+  static const upstream::wire::HeaderFields kNoFields;
+  const Service::PromptArgs how =
+      args_.prompt.value_or(Service::PromptArgs{.engine = Unchanged(), .fields = kNoFields});
+  return prompts.Prepare({.body = whole_.empty() ? args_.body : std::string_view(whole_),
+                          .layout = whole_.empty() ? how.layout : nullptr,
+                          .endpoint = record_->endpoint(),
+                          .tenant = record_->tenant(),
+                          .upstream = how.engine,
+                          .provider = prompt::kLocalProvider,
+                          .key = how.key,
+                          .fields = how.fields,
+                          .credential = {},
+                          .is_recalled = is_recalled_,
+                          .is_fixed = is_as_received_});
+}
+
+// A response that is stored, or goes on from stored ones, is prepared with all of its turns in it.
+// Returns false if there is no body that holds them.
+bool CompletionStart::MakeWhole() {
+  if (!draft_ || !(draft_->needs_store() || draft_->turn->shape.stored)) return true;
+  std::vector<std::string_view> items;
+  for (const auto* some : {&draft_->context, &draft_->turn->input}) {
+    for (const protocol::form::ResponsesItem& item : *some) items.push_back(item.json);
+  }
+  std::optional<std::string> whole = prompt::WholeBody(args_.body, items);
+  if (whole) whole_ = *std::move(whole);
+  return whole.has_value();
+}
+
+// Prepares the prompt of a request that is answered.
+Result<void> CompletionStart::Prepare() {
+  Prompts* const prompts = service_.parts_.prompts;
+  const bool is_prepared = prompts != nullptr && use_ == Use::kAnswer;
+  if (is_prepared && (!whole_.empty() || MakeWhole())) {
+    KVGATE_TRY(prompt_, Ask(*prompts));
+    if (prompt_.recall) {
+      GoTo(Step::kRemember);
+      return {};
+    }
+    is_changed_ = prompt_.body.has_value();
+  }
+  KVGATE_TRY_VOID(DecodePrepared());
+  prompt_.body.reset();
+  whole_ = {};
+  return Compose();
+}
+
+Result<void> CompletionStart::DecodePrepared() {
+  if (draft_) {
+    return is_changed_ ? service_.responses_.DecodeRendered(*prompt_.body, *draft_)
+                       : Result<void>();
+  }
+  const auto use =
+      use_ == Use::kCount ? protocol::MessagesUse::kCount : protocol::MessagesUse::kCreate;
+  const std::string_view body = is_changed_ ? std::string_view(*prompt_.body) : args_.body;
+  KVGATE_TRY(request_, DecodeAlone(args_.dialect, body, use, service_.parts_.limits));
   return {};
 }
 
@@ -150,8 +240,18 @@ Result<void> CompletionStart::Compose() {
   return {};
 }
 
+std::optional<std::chrono::milliseconds> CompletionStart::patience() const {
+  if (step_ == Step::kRemember) return kRememberTime;
+  if (step_ == Step::kKeep) return prompt_.write->patience;
+  return std::nullopt;
+}
+
 std::function<void()> CompletionStart::StoreWork() {
   KVGATE_CHECK(next_ == Place::kStore, "no step that waits for the disk");
+  if (step_ == Step::kRemember) return std::exchange(prompt_.recall, nullptr);
+  if (step_ == Step::kKeep) {
+    return [&prompts = *service_.parts_.prompts, write = *prompt_.write] { prompts.Commit(write); };
+  }
   lookup_ = std::make_shared<Lookup>();
   if (step_ == Step::kLoad) {
     return [lookup = lookup_, draft = draft_, &responses = service_.responses_] {
@@ -163,10 +263,19 @@ std::function<void()> CompletionStart::StoreWork() {
 }
 
 void CompletionStart::EndStore(const Result<void>& done) {
+  if (step_ == Step::kRemember) {
+    is_recalled_ = true;  // or else it counts as lost
+    return GoTo(Step::kPrepare);
+  }
+  if (step_ == Step::kKeep) {
+    service_.parts_.prompts->GoOut(*prompt_.write);
+    next_ = Place::kNone;
+    return;
+  }
   const std::shared_ptr<Lookup> lookup = std::move(lookup_);
   if (step_ == Step::kLoad) {
     if (!done || !lookup->loaded) return Fail(done ? lookup->loaded.error() : done.error());
-    return GoTo(Step::kCompose);
+    return GoTo(Step::kPrepare);
   }
   // Without the reasoning the answer is as good, but its prompt may have to be computed again.
   if (done) {
@@ -247,10 +356,8 @@ Result<void> CompletionStart::Submit() {
   if (!stream) return std::move(stream).error();
   SayLeftOut();
   record_->OnBody(args_.body);
-  // A prompt that continues stored turns cannot be judged by its body alone.
-  if (service_.parts_.prompts != nullptr &&
-      !(turn_ && (!turn_->parent.empty() || !turn_->conversation.empty()))) {
-    record_->Watch(*service_.parts_.prompts, args_.body);
+  if (prompt_.preparation) {
+    record_->OnPrepared(*service_.parts_.prompts, std::move(prompt_.preparation));
   }
   protocol::ReplyOptions options = OptionsOf();
   const bool keeps = turn_ && (turn_->shape.stored || !turn_->conversation.empty());
@@ -267,6 +374,8 @@ Result<void> CompletionStart::Submit() {
                         .must_keep = keeps,
                         .left_out = fmt::format("{}", fmt::join(request_.left_out, ", "))});
   next_ = Place::kNone;
+  // The engine works meanwhile, so that nothing waits for the disk before the answer begins.
+  if (prompt_.write) GoTo(Step::kKeep);
   return {};
 }
 

@@ -1,16 +1,20 @@
 // CompletionStart takes a request to its completion in steps that belong to different threads:
-// decoding, rendering and tokenizing; compiling the grammar of the answer; and waiting for the
-// disk. The driver asks next(), runs that step on the right threads, and repeats until next() is
-// kNone:
+// preparing the prompt, decoding, rendering and tokenizing; compiling the grammar of the answer;
+// and waiting for the disk. The driver asks next(), runs that step on the right threads, and
+// repeats until next() is kNone:
 //
 //   while (start.next() != Place::kNone) {
 //     if (start.next() == Place::kStore) { work = start.StoreWork(); …; start.EndStore(done); }
 //     else start.Run();
 //   }
 //
+// What is decoded is the prepared body. If it is refused, the request is taken as it was received:
+// it is then answered, or the error names a field of the caller's own body.
+//
 // One thread may use it at a time. Service::Start drives it on the caller's thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,6 +47,9 @@ class CompletionStart {
   // driver no longer waits for it. REQUIRES: next() is kStore.
   std::function<void()> StoreWork();
   void EndStore(const Result<void>& done);
+  // Returns how long the driver waits for that work, which is run in any case; nullopt: as long as
+  // for any other of the store, after which it is given up. REQUIRES: next() is kStore.
+  std::optional<std::chrono::milliseconds> patience() const;
   // Ends the request with this error, at any step.
   void Fail(Error error);
 
@@ -51,12 +58,26 @@ class CompletionStart {
   Result<std::string> TakeCount();
 
  private:
-  enum class Step : uint8_t { kDecode, kLoad, kCompose, kRecall, kSubmit };
+  // kRemember restores what the conversation has sent, kRecall the reasoning of its answers.
+  enum class Step : uint8_t {
+    kDecode,
+    kLoad,
+    kPrepare,
+    kRemember,
+    kRecall,
+    kSubmit,
+    kKeep,
+  };
   struct Lookup;
 
   Result<void> RunStep();
   Result<void> Decode();
+  Result<void> Prepare();
+  Result<Prompts::Prompt> Ask(Prompts& prompts) const;
+  bool MakeWhole();
+  Result<void> DecodePrepared();
   Result<void> Compose();
+  void StartAsReceived();
   Result<void> Submit();
   Result<void> Count();
   void AddReasoningHook();
@@ -72,6 +93,11 @@ class CompletionStart {
   std::unique_ptr<LocalRecord> record_;
   Step step_ = Step::kDecode;
   Place next_ = Place::kRequest;
+  std::string whole_;            // see WholeBody; empty: the received body is prepared
+  bool is_as_received_ = false;  // what was prepared has been refused
+  bool is_recalled_ = false;     // what the conversation has sent has been restored
+  bool is_changed_ = false;      // the prepared body is not the received one
+  Prompts::Prompt prompt_;
   std::shared_ptr<session::Responses::Draft> draft_;
   std::shared_ptr<session::ResponseTurn> turn_;
   protocol::form::CompletionRequest request_;

@@ -51,8 +51,8 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   record_.time_us = WallClock::NowUs();
   record_.endpoint = endpoint;
   record_.path = path;
-  record_.upstream = "local";
-  record_.provider = "local";
+  record_.upstream = prompt::kLocalProvider;
+  record_.provider = prompt::kLocalProvider;
   record_.tenant = args.tenant;
   record_.usage_unknown = "no answer";
 }
@@ -69,6 +69,7 @@ LocalRecord::~LocalRecord() {
 void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
   record_.model = request.model;
   record_.stream = request.stream;
+  record_.edits.clear();
   for (const std::string& what : request.left_out) {
     record_.edits.push_back({.rule = "left_out:" + what});
   }
@@ -80,9 +81,10 @@ void LocalRecord::OnBody(std::string_view body) {
   record_.received_sha256 = ledger_->digests().Of(record_.tenant, body);
 }
 
-void LocalRecord::Watch(Prompts& prompts, std::string_view body) {
+void LocalRecord::OnPrepared(Prompts& prompts,
+                             std::shared_ptr<upstream::ExchangePreparation> preparation) {
   prompts_ = &prompts;
-  preparation_ = prompts.Watch(body, record_.endpoint, record_.tenant);
+  preparation_ = std::move(preparation);
 }
 
 void LocalRecord::OnFinish(const protocol::form::FinishEvent& finish, bool begun) {

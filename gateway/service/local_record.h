@@ -29,14 +29,16 @@ class LocalRecord {
   LocalRecord(const LocalRecord&) = delete;
   LocalRecord& operator=(const LocalRecord&) = delete;
 
+  // Call it again if the request is decoded anew.
   void OnRequest(const protocol::form::CompletionRequest& request);
   // Hashes the body, so it takes time with its size: call it while the engine works.
   void OnBody(std::string_view body);
+  const std::string& tenant() const { return record_.tenant; }
+  upstream::wire::Endpoint endpoint() const { return record_.endpoint; }
   void OnAnswer(size_t bytes) { record_.answer_bytes += bytes; }
-  // Compares the prompt with earlier ones and remembers it, which takes time with what is new in
-  // the body: call it while the engine works. Do not call it for prompts that the gateway extends
-  // with stored turns, because their body does not show the whole prompt.
-  void Watch(Prompts& prompts, std::string_view body);
+  // Takes what was prepared for this request, so that the record tells of it. `preparation` may be
+  // null.
+  void OnPrepared(Prompts& prompts, std::shared_ptr<upstream::ExchangePreparation> preparation);
   // `begun` says that a part of the answer has gone out under a status of success.
   void OnFinish(const protocol::form::FinishEvent& finish, bool begun);
   // Returns why no more of the prompt was cached, as a JSON object; empty if that is unknown or no
@@ -54,7 +56,7 @@ class LocalRecord {
  private:
   ledger::Ledger* ledger_;  // null once it has ended
   Prompts* prompts_ = nullptr;
-  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if Watch was not called
+  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: nothing is known of it
   ledger::RequestRecord record_;
   bool finished_ = false;
 };

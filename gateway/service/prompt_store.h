@@ -1,4 +1,4 @@
-// PromptStore keeps on disk the beginnings of tenants' prompts as upstreams first received them.
+// PromptStore keeps on disk the beginnings of tenants' prompts as they were first sent.
 // After a restart tools and system prompts therefore go out in the same bytes and order, and still
 // hit the provider's cache. Prompt text at rest is bounded in bytes and age; the oldest is dropped
 // first, but that of a scope which holds more than half of the bytes before any other, so that no

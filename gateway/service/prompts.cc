@@ -57,6 +57,12 @@ bool ThinksHard(const prompt::parse::RequestLayout& layout, std::string_view bod
          says("thinking", {"\"enabled\""});
 }
 
+// The local engine judges nobody's requests.
+bool IsSubscribed(std::string_view provider, std::string_view credential,
+                  const upstream::wire::HeaderFields& fields) {
+  return provider != prompt::kLocalProvider && IsSubscription(credential, fields);
+}
+
 // Carries the decisions of Prepare to the ledger's record.
 class Preparation final : public upstream::ExchangePreparation {
  public:
@@ -112,6 +118,12 @@ ledger::RecordBreak ToRecord(const prompt::diagnose::PrefixBreak& found) {
           .lost_nanodollars = found.lost_nanodollars};
 }
 
+ledger::RecordPlan PlanOf(const prompt::Prepared& prepared) {
+  return {.reason = std::string(prepared.plan.reason),
+          .expected_reuse = prepared.plan.expected_reuse,
+          .num_breakpoints = static_cast<int64_t>(prepared.plan.breakpoints.size())};
+}
+
 }  // namespace
 
 uint32_t RuleBits(const std::vector<std::string>& names) {
@@ -151,7 +163,8 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
     if (!args.key->mode.empty()) mode = args.key->mode;
     rules_off |= RuleBits(args.key->rules_off);
   }
-  const bool untouched = args.encoded || IsSubscription(args.credential, args.fields);
+  const bool untouched =
+      args.is_fixed || args.encoded || IsSubscribed(args.provider, args.credential, args.fields);
   return {.body = args.body,
           .layout = args.layout,
           .endpoint = args.endpoint,
@@ -211,7 +224,7 @@ std::string_view Prompts::WhyFixed(const Args& args) {
   if (prompt::ParseMode(mode) == Mode::kObserve) {
     return "In mode 'observe' nothing of a request is changed";
   }
-  if (!IsSubscription(args.credential, args.fields)) return "";
+  if (!IsSubscribed(args.provider, args.credential, args.fields)) return "";
   return "With a subscription's credential nothing of a request is changed";
 }
 
@@ -299,20 +312,6 @@ Result<void> Prompts::CheckUnread(const Args& args) {
   return UnreadableBound(args.key->name, limit);
 }
 
-std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
-                                                              upstream::wire::Endpoint endpoint,
-                                                              std::string_view tenant) {
-  return std::make_shared<Preparation>(optimizer_, nullptr,
-                                       optimizer_.Prepare({.body = body,
-                                                           .endpoint = endpoint,
-                                                           .tenant = tenant,
-                                                           .session = {},
-                                                           .upstream = "local",
-                                                           .provider = "local",
-                                                           .mode = Mode::kObserve,
-                                                           .now_us = WallClock::NowUs()}));
-}
-
 void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
                        upstream::ExchangePreparation& preparation) {
   auto& own = static_cast<Preparation&>(preparation);
@@ -325,10 +324,7 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   record.conversation = ToHex(prepared.conversation.id);
   record.conversation_origin = prepared.conversation.origin;
   for (const prompt::parse::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
-  record.plan =
-      ledger::RecordPlan{.reason = std::string(prepared.plan.reason),
-                         .expected_reuse = prepared.plan.expected_reuse,
-                         .num_breakpoints = static_cast<int64_t>(prepared.plan.breakpoints.size())};
+  if (record.provider != prompt::kLocalProvider) record.plan = PlanOf(prepared);
   // A refused request has written no cache entry that a later one could read.
   if (record.status < 200 || record.status >= 300) return;
   const prompt::Report report = own.Finish({.usage = record.usage,
@@ -442,10 +438,16 @@ void WritePlan(const prompt::planner::Plan& plan, protocol::form::JsonWriter& js
 
 }  // namespace
 
-config::UpstreamConfig LocalUpstream() {
+config::UpstreamConfig LocalUpstream(const config::EngineConfig& engine) {
   config::UpstreamConfig local;
-  local.name = "local";
-  local.mode = prompt::ModeName(Mode::kObserve);
+  local.name = prompt::kLocalProvider;
+  local.mode = engine.mode;
+  local.rules_off = engine.rules_off;
+  for (const Rule rule :
+       {Rule::kCacheControl, Rule::kTtlDropped, Rule::kPromptCacheKey, Rule::kBreakpoints,
+        Rule::kConversationId, Rule::kOutputCap, Rule::kThinkingRemoved}) {
+    local.rules_off.emplace_back(prompt::parse::RuleName(rule));
+  }
   return local;
 }
 
@@ -456,6 +458,10 @@ std::string Prompts::ListTemplates(std::string_view tenant) const {
   for (const auto& learnt : optimizer_.templates().List(tenant)) WriteTemplates(learnt, json);
   json.EndArray().EndObject();
   return text;
+}
+
+std::optional<std::string> Prompts::Preview(const Args& args) const {
+  return optimizer_.DryRun(ArgsOf(args)).body;
 }
 
 std::string Prompts::Explain(const Args& args) const {
@@ -486,7 +492,11 @@ std::string Prompts::Explain(const Args& args) const {
     json.BeginObject().Key("name").String(name).Key("value").String(value).EndObject();
   }
   json.EndArray();
-  WritePlan(prepared.plan, json);
+  if (args.provider == prompt::kLocalProvider) {
+    json.Key("plan").Null();
+  } else {
+    WritePlan(prepared.plan, json);
+  }
   WriteRules(prepared, asked.rules_off | RulesOffIn(prepared.mode), json);
   WriteSources(args, json);
   json.Key("templates").BeginArray();

@@ -1,6 +1,6 @@
 // Prompts decides what happens to the prompt of a request: its mode, the edits of the Optimizer,
-// and what the ledger's record says about them. It serves upstreams and, without changing anything,
-// the local engine. Thread-safe.
+// and what the ledger's record says about them. It serves upstreams and the local engine.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,10 @@ bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFie
 // can parse. Returns nothing for other names.
 std::optional<upstream::wire::Endpoint> PromptEndpoint(std::string_view name);
 
-// Describes the local engine as an upstream for Prompts::Explain; it takes prompts unchanged.
-config::UpstreamConfig LocalUpstream();
+// Describes the local engine as an upstream, with its mode. The rules that only make sense for a
+// provider's cache are off: those of its breakpoints, keys, headers and bound thinking. So is the
+// rule of a key's limit on answers, which the engine itself keeps.
+config::UpstreamConfig LocalUpstream(const config::EngineConfig& engine);
 
 class Prompts {
  public:
@@ -68,6 +70,7 @@ class Prompts {
     const upstream::wire::HeaderFields& fields;  // the request's
     std::string_view credential;                 // as sent to the upstream
     bool is_recalled = false;                    // Prompt::recall of an earlier call has been run
+    bool is_fixed = false;                       // nothing of this request may be changed
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.
@@ -112,10 +115,8 @@ class Prompts {
   // The check for a body that cannot be read: it is refused if the key limits answers, else it goes
   // on unchanged.
   static Result<void> CheckUnread(const Args& args);
-  // Tracks a request that the local engine answers, without changing anything.
-  std::shared_ptr<upstream::ExchangePreparation> Watch(std::string_view body,
-                                                       upstream::wire::Endpoint endpoint,
-                                                       std::string_view tenant);
+  // Returns the body that Prepare would make, without remembering the prompt; nullopt: as received.
+  std::optional<std::string> Preview(const Args& args) const;
   // Returns as JSON what Prepare would do, without remembering the prompt.
   std::string Explain(const Args& args) const;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "gateway/protocol/prefix_requests.h"
 #include "gateway/service/completion_start.h"
 
 namespace kvgate::service {
@@ -175,6 +176,28 @@ void Drive(CompletionStart& start) {
   }
 }
 
+// Decodes what a first request of this prompt would be rendered from. `prompts` may be null.
+Result<protocol::WarmRequest> DecodeWarm(const Service::WarmArgs& args, const Prompts* prompts,
+                                         const protocol::form::DecodeLimits& limits) {
+  std::optional<std::string> prepared;
+  if (prompts != nullptr && args.prompt) {
+    const std::string tenant = args.tenant.empty() ? local::TenantOf(args.credential) : args.tenant;
+    prepared = prompts->Preview({.body = args.body,
+                                 .endpoint = upstream::wire::Endpoint::kChatCompletions,
+                                 .tenant = tenant,
+                                 .upstream = args.prompt->engine,
+                                 .provider = prompt::kLocalProvider,
+                                 .key = args.prompt->key,
+                                 .fields = args.prompt->fields,
+                                 .credential = {}});
+  }
+  if (prepared) {
+    Result<protocol::WarmRequest> warm = protocol::DecodeWarm(*prepared, limits);
+    if (warm) return warm;
+  }
+  return protocol::DecodeWarm(args.body, limits);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
@@ -200,7 +223,7 @@ Result<std::unique_ptr<local::WarmJob>> Service::StartWarm(const WarmArgs& args)
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(const protocol::WarmRequest warm, protocol::DecodeWarm(args.body, parts_.limits));
+  KVGATE_TRY(const protocol::WarmRequest warm, DecodeWarm(args, parts_.prompts, parts_.limits));
   KVGATE_TRY(const local::LocalProvider* local, Route(warm.request.model));
   KVGATE_TRY(std::vector<TokenId> tokens, local->EncodePrefix(warm.request));
   KVGATE_TRY_VOID(

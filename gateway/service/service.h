@@ -140,6 +140,14 @@ class Service {
   bool ServesLocal(const std::string& model) const;
   bool has_local() const { return parts_.has_local; }
 
+  // How a prompt is prepared before it is rendered.
+  struct PromptArgs {
+    const config::UpstreamConfig& engine;        // as LocalUpstream
+    const config::KeyConfig* key = nullptr;      // the caller's; null if the gateway has no keys
+    const upstream::wire::HeaderFields& fields;  // the request's
+    // Of the body, if it has been read already; null: it is read.
+    const prompt::parse::RequestLayout* layout = nullptr;
+  };
   struct StartArgs {
     protocol::form::Dialect dialect;
     std::string_view body;
@@ -152,9 +160,13 @@ class Service {
     bool has_next = false;
     int64_t prompt_tokens_max = 0;            // of the caller's key; 0 means no limit
     protocol::form::OutputLimit output = {};  // of the caller's key
+    // All that it refers to stays valid as the body does; absent: the prompt is rendered as
+    // received.
+    std::optional<PromptArgs> prompt = {};
     std::function<void()> wake;  // called on the engine thread when Completion::Next has output
   };
-  // Decodes, routes, renders, tokenizes and submits. Takes time with the length of the body.
+  // Prepares the prompt, decodes, routes, renders, tokenizes and submits. Takes time with the
+  // length of the body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
   struct CountArgs {
@@ -168,10 +180,13 @@ class Service {
   struct WarmArgs {
     std::string_view body;
     std::string_view credential;
-    int64_t prompt_tokens_max = 0;    // of the caller's key; 0 means no limit
-    std::function<void()> wake = {};  // called on the engine thread
+    int64_t prompt_tokens_max = 0;          // of the caller's key; 0 means no limit
+    std::string tenant = {};                // as in StartArgs
+    std::optional<PromptArgs> prompt = {};  // as in StartArgs
+    std::function<void()> wake = {};        // called on the engine thread
   };
-  // Decodes, routes, renders, tokenizes and submits.
+  // Decodes, routes, renders, tokenizes and submits. The prefix is that of a conversation that
+  // begins now.
   Result<std::unique_ptr<local::WarmJob>> StartWarm(const WarmArgs& args);
 
   local::PrefixService& prefixes() { return prefixes_; }

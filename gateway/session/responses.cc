@@ -112,6 +112,12 @@ Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
   return draft;
 }
 
+Result<void> Responses::DecodeRendered(std::string_view body, Draft& draft) const {
+  KVGATE_TRY(draft.rendered, protocol::DecodeResponses(
+                                 {.body = body, .request_id = draft.turn->request_id}, limits_));
+  return {};
+}
+
 Result<void> Responses::Load(Draft& draft) {
   KVGATE_TRY(draft.context, FindContext(draft));
   return Resolve(draft);
@@ -122,11 +128,16 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
   if (turn->shape.stored) {
     KVGATE_TRY_VOID(responses_.CheckInput(BytesOf(turn->input) + turn->shape.echo.size()));
   }
+  protocol::ResponsesRequest& rendered = draft.rendered ? *draft.rendered : draft.decoded;
   protocol::PromptBuilder prompt(limits_);
-  prompt.AddInstructions(std::move(draft.decoded.instructions));
-  KVGATE_TRY_VOID(prompt.Add(draft.context,
-                             turn->conversation.empty() ? "previous_response_id" : "conversation"));
-  KVGATE_TRY_VOID(prompt.Add(turn->input, "input"));
+  prompt.AddInstructions(std::move(rendered.instructions));
+  if (draft.rendered) {
+    KVGATE_TRY_VOID(prompt.Add(rendered.input, "input"));
+  } else {
+    KVGATE_TRY_VOID(prompt.Add(
+        draft.context, turn->conversation.empty() ? "previous_response_id" : "conversation"));
+    KVGATE_TRY_VOID(prompt.Add(turn->input, "input"));
+  }
   std::vector<Message> messages = prompt.Take();
   if (messages.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "service.responses",
@@ -134,7 +145,7 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
                      "conversation has none.",
                      "input");
   }
-  turn->request = std::move(draft.decoded.request);
+  turn->request = std::move(rendered.request);
   turn->request.prompt = std::move(messages);
   prompt.TakeTools(turn->request);
   return turn;

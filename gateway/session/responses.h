@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,8 @@ class Responses {
     Use use = Use::kCreate;
     std::shared_ptr<ResponseTurn> turn = std::make_shared<ResponseTurn>();
     std::vector<protocol::form::ResponsesItem> context = {};
+    // Rendered instead, with all of its items; what is kept and shown stays `decoded`.
+    std::optional<protocol::ResponsesRequest> rendered = {};
     // Returns true if it continues from or refers to stored items.
     bool needs_store() const;
   };
@@ -63,6 +66,8 @@ class Responses {
   Result<Draft> Decode(const BeginArgs& args) const;
   Result<void> Load(Draft& draft);
   Result<std::shared_ptr<ResponseTurn>> Compose(Draft draft) const;
+  // Decodes what is rendered instead of a draft.
+  Result<void> DecodeRendered(std::string_view body, Draft& draft) const;
   // Decodes the body, finds what it continues from, and builds the prompt.
   Result<std::shared_ptr<ResponseTurn>> Begin(const BeginArgs& args);
   // Returns a hook that keeps the answer by its id and in its conversation.

@@ -393,8 +393,8 @@ mode = "{mode}"
         data = self.folder / "none"
         for where in ([], ["--url", f"http://{self.serve().address}"]):
             told = json.loads(self.explain(file, "--data-dir", data, "--json", *where))
-            self.assertEqual((told["upstream"], told["mode"], told["edits"]),
-                             ("local", "observe", []))
+            self.assertEqual((told["upstream"], told["mode"], told["edits"], told["plan"]),
+                             ("local", "pin", [], None))
             self.assertLessEqual({"tools", "system", "retrieval", "user"}, set(told["sources"]))
 
     def test_the_local_engine_tells_tools_and_retrieval_from_what_stands_around_them(self):

@@ -272,13 +272,16 @@ class FakeKvStore final : public store::kv::KvStore {
 // Gateway is a whole gateway over the fakes, without sockets.
 struct Gateway {
   explicit Gateway(Script script = {}, store::kv::KvStore* kv = nullptr,
-                   store::meta::TurnStore* turns = nullptr)
+                   store::meta::TurnStore* turns = nullptr, service::Prompts* prompts = nullptr,
+                   ledger::Ledger* ledger = nullptr)
       : engine(std::move(script)),
         service({.registry = registry,
                  .metrics = metrics,
                  .kv = kv,
                  .keyring = kv != nullptr ? keyring.get() : nullptr,
+                 .ledger = ledger,
                  .turns = turns,
+                 .prompts = prompts,
                  .no_disk_reason = "switched off",
                  .system_fingerprint = "kvgate-test"}) {
     service.SetLocal(std::make_unique<local::LocalProvider>(

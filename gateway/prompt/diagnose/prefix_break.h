@@ -51,7 +51,7 @@ struct PrefixBreak {
 
 // What the gateway itself does to the request. A verdict never advises what is done already.
 struct Treatment {
-  bool can_change = true;      // false: this upstream has no modes
+  bool can_change = true;      // false: nothing of this request may be changed
   bool pins = false;           // the rules of the mode pin, and the planner's breakpoints
   bool stabilizes = false;     // in addition, the rules of the mode stabilize
   uint32_t rules_off = 0;      // one bit per parse::Rule

@@ -74,8 +74,9 @@ Response Explain(RequestContext& request) {
     return {.body = prompts->Explain({.body = request.body().bytes(),
                                       .endpoint = *kind,
                                       .tenant = request.caller().tenant(),
-                                      .upstream = service::LocalUpstream(),
+                                      .upstream = request.targets().engine,
                                       .provider = route::Target::kLocal,
+                                      .key = request.caller().key_config(),
                                       .fields = request.head().fields,
                                       .credential = {}})};
   }

@@ -48,6 +48,10 @@ Task<Result<std::shared_ptr<local::WarmJob>>> StartWarm(RequestContext& request)
       .body = request.body().bytes(),
       .credential = credential,
       .prompt_tokens_max = key == nullptr ? 0 : key->prompt_tokens_max,
+      .tenant = request.caller().tenant(),
+      .prompt =
+          service::Service::PromptArgs{
+              .engine = request.targets().engine, .key = key, .fields = request.head().fields},
       .wake = request.sink().signal().MakeWake()};
   std::function<void()> start = [&] { job = request.environment().service.StartWarm(args); };
   const Result<void> started =

@@ -66,6 +66,10 @@ Task<Result<void>> LocalAnswer::Start() {
       .has_next = options_.has_next,
       .prompt_tokens_max = key == nullptr ? 0 : key->prompt_tokens_max,
       .output = service::OutputLimitOf(key, request_.head().fields),
+      .prompt = service::Service::PromptArgs{.engine = request_.targets().engine,
+                                             .key = key,
+                                             .fields = request_.head().fields,
+                                             .layout = request_.layout()},
       .wake = request_.sink().signal().MakeWake()};
   service::CompletionStart start(request_.environment().service, args);
   co_await DriveStart(request_, start);
@@ -214,8 +218,15 @@ Task<void> DriveStart(RequestContext& request, service::CompletionStart& start) 
   service::WorkPools& pools = request.work().pools();
   while (start.next() != Place::kNone) {
     if (start.next() == Place::kStore) {
+      const auto patience = start.patience();
       std::function<void()> work = start.StoreWork();
-      const Result<void> done = co_await request.work().RunOnDisk(pools.store, std::move(work));
+      Result<void> done;
+      if (patience) {
+        done = co_await request.work().RunUntil(pools.store, std::move(work),
+                                                work::WorkRunner::Clock::now() + *patience);
+      } else {
+        done = co_await request.work().RunOnDisk(pools.store, std::move(work));
+      }
       start.EndStore(done);
       continue;
     }

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "gateway/service/prompts.h"
+
 namespace kvgate::proxy::request {
 
 Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& options, bool has_local,
@@ -17,6 +19,7 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
   KVGATE_TRY(targets->keys,
              access::GatewayKeys::Open(options.keys, upstream::wire::ProcessEnvironment,
                                        before(&Targets::keys), options.metrics));
+  targets->engine = service::LocalUpstream(options.engine);
   std::vector<std::string> names;
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
   KVGATE_TRY(targets->routes,

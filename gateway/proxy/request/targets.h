@@ -25,6 +25,7 @@ struct Targets {
   std::unique_ptr<upstream::Upstreams> upstreams;
   std::unique_ptr<access::GatewayKeys> keys;
   std::unique_ptr<route::RouteTable> routes;
+  config::UpstreamConfig engine;  // the local engine's mode and rules; see service::LocalUpstream
 
   // Takes over the entries of `previous`, which may be null, whose configuration has not changed.
   // Fails with kInvalidArgument if a route names no upstream, or a variable or file that an

@@ -57,6 +57,19 @@ TEST(ParseConfigTest, AKeyIsAUsersUnlessItSaysAdmin) {
               ElementsAre(HasSubstr("f:4: key.role must be one of user, admin, not \"root\"")));
 }
 
+TEST(ParseConfigTest, TheEnginesModeAndRulesAreReadAsAnUpstreams) {
+  const auto config = ParseConfig(
+      "[engine]\nmode = \"stabilize\"\nrules_off = [\"newlines\", \"tool_slots\"]", "f");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->engine.mode, "stabilize");
+  EXPECT_THAT(config->engine.rules_off, ElementsAre("newlines", "tool_slots"));
+  const auto wrong = ParseConfig("[engine]\nmode = \"pinn\"\nrules_off = [\"new\"]", "f");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().messages,
+              ElementsAre(HasSubstr("engine.mode must be one of observe, pin, stabilize"),
+                          HasSubstr("engine.rules_off")));
+}
+
 TEST(ParseConfigTest, EveryKindOfValueIsRead) {
   const auto config = ParseConfig(R"(
 [server]

@@ -79,10 +79,12 @@ TEST(SettingsTest, AReloadKeepsTheAddressAndTakesTheUpstreams) {
   config::Config next = Forwarding();
   next.server.listen = "127.0.0.1:82";
   next.upstreams.front().name = "two";
+  next.engine.mode = "stabilize";
   const auto taken = Reloadable(running, next);
   ASSERT_TRUE(taken) << taken.error().ToString();
   EXPECT_EQ(taken->server.listen, "127.0.0.1:81");
   EXPECT_EQ(taken->upstreams.front().name, "two");
+  EXPECT_EQ(ToTargetOptions(*taken).proxy.engine.mode, "stabilize");
 }
 
 TEST(SettingsTest, WhetherThereAreUpstreamsDoesNotChange) {
@@ -99,6 +101,8 @@ TEST(SettingsTest, TablesThatAReloadDoesNotReadAreNamed) {
   config::Config next = running;
   next.server.log_level = "debug";
   next.upstreams.front().name = "two";
+  next.engine.mode = "stabilize";
+  next.engine.rules_off = {"newlines"};
   EXPECT_EQ(UnreadTables(running, next), "");
   next.engine.context = 5;
   next.limits.connections = 6;

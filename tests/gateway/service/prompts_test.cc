@@ -105,7 +105,7 @@ TEST(PromptsTest, AnExplanationNamesTheRulesOfItsModeAndWhatThePromptIsMadeOf) {
   EXPECT_FALSE(rule_is_on("reminder_kept", "pin"));
   EXPECT_TRUE(rule_is_on("tools_order", "pin"));
   EXPECT_FALSE(rule_is_on("tools_order", "observe"));
-  sending.upstream = LocalUpstream();
+  sending.upstream = LocalUpstream({});
   EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("upstream":"local")"));
 }
 

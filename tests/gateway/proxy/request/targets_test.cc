@@ -43,6 +43,16 @@ TEST(TargetsTest, WhatIsConfiguredAsItWasIsTheSame) {
   EXPECT_EQ(later->upstreams->Find("b"), after->upstreams->Find("b"));
 }
 
+TEST(TargetsTest, TheEnginesModeIsTheConfigurations) {
+  TargetOptions options = Options();
+  EXPECT_EQ(Open(options, nullptr)->engine.mode, "pin");
+  options.engine.mode = "stabilize";
+  options.engine.rules_off = {"newlines"};
+  const auto targets = Open(options, nullptr);
+  EXPECT_EQ(targets->engine.mode, "stabilize");
+  EXPECT_EQ(targets->engine.rules_off.front(), "newlines");
+}
+
 TEST(TargetsTest, WhatIsWrongIsAnErrorAndLeavesThoseThatWere) {
   const auto before = Open(Options(), nullptr);
   TargetOptions options = Options();
