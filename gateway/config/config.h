@@ -91,7 +91,8 @@ struct StoreConfig {
   int64_t turns_retention_seconds = 2'592'000;       // "turns_retention": after the last turn
   uint64_t turns_bytes = uint64_t{1} << 30;  // of all; the longest idle conversation goes first
   // Stores what was sent to upstreams and the engine, and what was learnt of it, so that after a
-  // restart the same bytes are sent; false: it is deleted, and new conversations go out as received.
+  // restart the same bytes are sent; false: it is deleted, and new conversations go out as they
+  // are received.
   bool prompts = true;
   int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was stored
   uint64_t prompts_bytes = uint64_t{64} << 20;  // of all prompts; the oldest are evicted first
