@@ -214,7 +214,16 @@ history::Rewrite LeaveVoidThinking(const Terms& terms, Draft& draft) {
     return history::Rewrite::kNone;
   }
   const rewrite::BodyWriter writer(draft, {});
-  const size_t first = draft.branch ? writer.FirstChange() : 0;
+  size_t first = draft.branch ? writer.FirstChange() : 0;
+  // What stood in front of an answer to a request that is not known is not known either.
+  if (draft.branch && !history::Follows(*draft.branch, draft.layout)) {
+    const auto is_new = [](const rewrite::DraftSegment& segment) {
+      return segment.before < 0 && !segment.dropped && segment.now != nullptr &&
+             segment.now->place.section == parse::Section::kMessages;
+    };
+    const auto found = std::find_if(draft.segments.begin(), draft.segments.end(), is_new);
+    first = std::min(first, static_cast<size_t>(found - draft.segments.begin()));
+  }
   if (first == draft.segments.size()) return history::Rewrite::kNone;
   history::Rewrite rewrite = history::Rewrite::kNone;
   if (draft.branch) {

@@ -12,7 +12,8 @@ using parse::Identity;
 namespace {
 
 // Bounds per conversation; an agent with its helpers has a handful of branches at a time.
-constexpr size_t kBranchesMax = 32;
+constexpr size_t kBranchesMax = 48;
+constexpr uint32_t kAgesKept = 16;
 constexpr size_t kAliasesMax = 8;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;
@@ -104,11 +105,12 @@ void ConversationMemory::AddLocked(Conversation& conversation, const Commit& com
 void ConversationMemory::AgeLocked(Conversation& conversation, uint64_t line, Dropped& dropped) {
   auto& branches = conversation.branches;
   for (Entry& entry : branches) entry.age += entry.line == line ? 1 : 0;
-  // Of two whose ages have the same highest bit, the older one stands for both.
+  // Of two old ones whose ages have the same highest bit, the older one stands for both.
   for (size_t i = 0; i < branches.size();) {
     const bool is_stood_for =
         std::any_of(branches.begin(), branches.end(), [&](const Entry& other) {
-          return other.line == line && branches[i].line == line && other.age > branches[i].age &&
+          return other.line == line && branches[i].line == line && branches[i].age > kAgesKept &&
+                 other.age > branches[i].age &&
                  std::bit_width(other.age) == std::bit_width(branches[i].age);
         });
     if (is_stood_for) {

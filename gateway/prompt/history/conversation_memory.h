@@ -50,8 +50,8 @@ class ConversationMemory {
   size_t num_bytes() const;
 
  private:
-  // A branch, and those that it went on from: a helper begins where its caller waits, and a client
-  // may take turns back. Of these the newest are kept, and older ones at distances that double.
+  // A branch, or one that it went on from: a helper begins where its caller waits, and a client may
+  // take turns back. Of these the newest are kept, and older ones at distances that double.
   struct Entry {
     std::shared_ptr<Branch> branch;
     uint64_t line = 0;  // equal for a branch and those that it went on from

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "gateway/prompt/history/restored_branch.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_text.h"
@@ -477,17 +478,21 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
     Score score;
   };
   const Answers answers(layout);
+  const bool is_afresh = answers.texts.empty();  // a first request, or a compaction
   std::vector<Candidate> candidates;
   for (const auto& branch : branches) {
     Score score = ScoreOf(*branch, layout.segments, false);
     AddAnswers(*branch, answers, score);
-    if (score.goes_elsewhere) continue;
+    if (score.goes_elsewhere && !is_afresh) continue;
     if (score.shared > 0 || score.overlaps) candidates.push_back({branch, score});
+    // The newest come first: no older one holds more of a request that brings one answer to it.
+    if (score.extends && !score.skips && Follows(*branch, layout)) break;
   }
   // A branch whose turns occur in another order is only taken if no other begins like the request.
-  const auto compare = [](const Score& a, const Score& b) {
+  const auto compare = [&](const Score& a, const Score& b) {
     if ((a.shared > 0) != (b.shared > 0)) return a.shared > 0 ? 1 : -1;
-    if (const int order = CompareAnswers(a, b); order != 0) return order;
+    const int order = is_afresh ? 0 : CompareAnswers(a, b);
+    if (order != 0) return order;
     if (a.skips != b.skips) return a.skips ? -1 : 1;
     if (a.shared != b.shared) return a.shared > b.shared ? 1 : -1;
     return static_cast<int>(a.extends) - static_cast<int>(b.extends);
@@ -502,8 +507,9 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
   const bool is_proof = best->score.answers > 0 || best->score.extends;
   const bool is_ambiguous =
       std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& it) {
-        const bool is_even = is_proof ? compare(it.score, best->score) == 0
-                                      : CompareAnswers(it.score, best->score) == 0;
+        const bool is_even = is_proof    ? compare(it.score, best->score) == 0
+                             : is_afresh ? true
+                                         : CompareAnswers(it.score, best->score) == 0;
         return is_even && !SentAlike(*it.branch, *best->branch, best->score.shared);
       });
   if (is_ambiguous) return {};

@@ -25,6 +25,10 @@ size_t CountIn(const Segments& segments) {
   Role last = Role::kNone;
   for (const auto& segment : segments) {
     if (segment.place.section != Section::kMessages) continue;
+    // An answer of thinking alone may have been left out.
+    const bool is_empty = segment.content == parse::Content::kThinking ||
+                          segment.content == parse::Content::kMessageHead;
+    if (is_empty) continue;
     if (segment.role == Role::kAssistant && last != Role::kAssistant) ++count;
     last = segment.role;
   }

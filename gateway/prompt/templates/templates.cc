@@ -26,6 +26,24 @@ bool IsReplaced(const Template& slot, const LineForm& now) {
   return slot.is_slot && !IsOf(slot.slot->form, now);
 }
 
+// Returns the entry of a line that has changed: the one that is it but for its values, else one
+// that has its place and most of its words. A line whose values have changed and that stands
+// elsewhere may be another one in nearly the same words.
+template <typename Entries>
+auto FindEntry(Entries& entries, const LineForm& before, const LineForm& now, LineChange change) {
+  const auto exact = std::find_if(entries.begin(), entries.end(), [&](const Template& entry) {
+    const LineForm& form = entry.slot->form;
+    return form.place == now.place && (form.mask == before.mask || form.mask == now.mask);
+  });
+  if (exact != entries.end()) return exact;
+  return std::find_if(entries.begin(), entries.end(), [&](const Template& entry) {
+    const LineForm& form = entry.slot->form;
+    const bool may_be =
+        change == LineChange::kWords || form.before == now.before || form.after == now.after;
+    return may_be && (IsOf(form, before) || IsOf(form, now));
+  });
+}
+
 // Returns true if a line is a slot after so many changes of its values and words.
 bool IsSlotAfter(Place place, uint32_t value_changes, uint32_t word_changes) {
   const uint32_t values_min = place == Place::kFirstUser ? kUserValueChangesMin : 1;
@@ -101,14 +119,12 @@ uint64_t Templates::SlotAfter(const Scope& scope, const LineForm& before, const 
   const std::lock_guard lock(mutex_);
   const auto found = by_scope_.find(KeyOf(scope));
   if (found == by_scope_.end()) return 0;
-  for (const Template& entry : found->second->entries) {
-    if (!IsOf(entry.slot->form, before) && !IsOf(entry.slot->form, now)) continue;
-    if (!is_value && IsReplaced(entry, now)) return 0;
-    const bool is_slot = IsSlotAfter(before.place, entry.value_changes + (is_value ? 1 : 0),
-                                     entry.word_changes + (is_value ? 0 : 1));
-    return is_slot ? entry.slot->id : 0;
-  }
-  return 0;
+  const std::list<Template>& entries = found->second->entries;
+  const auto entry = FindEntry(entries, before, now, change);
+  if (entry == entries.end() || (!is_value && IsReplaced(*entry, now))) return 0;
+  const bool is_slot = IsSlotAfter(before.place, entry->value_changes + (is_value ? 1 : 0),
+                                   entry->word_changes + (is_value ? 0 : 1));
+  return is_slot ? entry->slot->id : 0;
 }
 
 void Templates::Learn(const Scope& scope, const Lesson& lesson) {
@@ -141,9 +157,7 @@ Templates::Model& Templates::FindOrAddLocked(const Scope& scope) {
 
 void Templates::ObserveLocked(Model& model, const Observation& seen) {
   auto& entries = model.entries;
-  const auto place = std::find_if(entries.begin(), entries.end(), [&](const Template& entry) {
-    return IsOf(entry.slot->form, seen.before) || IsOf(entry.slot->form, seen.now);
-  });
+  const auto place = FindEntry(entries, seen.before, seen.now, seen.change);
   if (place == entries.end()) {
     if (entries.size() >= options_.slots_max) {
       Count(model, -static_cast<int64_t>(entries.back().num_bytes()));

@@ -68,15 +68,15 @@ TEST(ConversationMemory, OfALineTheOlderOnesAreKeptAtDistancesThatDouble) {
     const std::shared_ptr<Branch> before = i > 0 ? sent[i - 1] : nullptr;
     memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent[i], .replaced = before});
     const auto found = memory.Find(keys);
-    EXPECT_LE(found.size(), 8U);
-    // For any of them, one is kept that is at most four times as far back, if there is one.
+    EXPECT_LE(found.size(), 22U);
+    // The newest are kept, and of older ones one that is at most four times as far back.
     for (size_t distance = 1; distance <= i; ++distance) {
-      const size_t oldest = i - std::min(i, 4 * distance);
+      const size_t oldest = i - std::min(i, distance <= 16 ? distance : 4 * distance);
       const bool is_kept = std::any_of(found.begin(), found.end(), [&](const auto& branch) {
         const auto at = std::find(sent.begin(), sent.end(), branch) - sent.begin();
         return static_cast<size_t>(at) >= oldest && static_cast<size_t>(at) <= i - distance;
       });
-      EXPECT_TRUE(is_kept || oldest == 0) << "of " << i << " at " << distance;
+      EXPECT_TRUE(is_kept || (distance > 16 && oldest == 0)) << "of " << i << " at " << distance;
     }
   }
   // A helper that begins at an older one is a line of its own.
@@ -131,14 +131,14 @@ TEST(ConversationMemory, OfOneConversationsBranchesTheOldestGoesFirst) {
   const std::vector<Identity> keys = {Key(1)};
   std::vector<std::shared_ptr<Branch>> sent;
   size_t bytes = 0;
-  for (size_t i = 0; i < 40; ++i) {
+  for (size_t i = 0; i < 56; ++i) {
     sent.push_back(BranchOf(100 + i));
     memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent.back()});
-    if (i == 31) bytes = memory.num_bytes();
+    if (i == 47) bytes = memory.num_bytes();
   }
   const std::vector<std::shared_ptr<const Branch>> kept = memory.Find(keys);
-  EXPECT_EQ(kept, std::vector<std::shared_ptr<const Branch>>(sent.rbegin(), sent.rbegin() + 32));
-  EXPECT_EQ(memory.num_bytes(), bytes + 8 * 32) << "eight went, and eight of 32 bytes more came";
+  EXPECT_EQ(kept, std::vector<std::shared_ptr<const Branch>>(sent.rbegin(), sent.rbegin() + 48));
+  EXPECT_EQ(memory.num_bytes(), bytes + 8 * 48) << "eight went, and eight of 48 bytes more came";
   for (const auto& branch : sent) memory.Withdraw(Key(1), branch, nullptr);
   EXPECT_EQ(memory.num_bytes(), 0U);
 }

@@ -119,6 +119,7 @@ TEST_P(VoidThinking, ItIsLeftOutBehindAChangeAndStaysOut) {
   test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
   Send(request);
   Go(request, "A");
+  Send(request);
   Go(request, "B");
   EXPECT_EQ(SignaturesIn(Send(request)), "AB");
   request.system = "Be brief and never push anything.";
@@ -139,11 +140,10 @@ TEST_P(VoidThinking, ItIsLeftOutBehindAChangeAndStaysOut) {
 TEST_P(VoidThinking, WhatStandsInFrontOfTheChangeStays) {
   test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
   Send(request);
-  Go(request, "A");
-  Send(request);
-  Go(request, "B");
-  Go(request, "C");
-  Send(request);
+  for (const char* signature : {"A", "B", "C"}) {
+    Go(request, signature);
+    Send(request);
+  }
   request.turns[2] = test::Turn("user", "another question, which the client edited");
   Go(request, "D");
   EXPECT_EQ(SignaturesIn(Send(request)), "A");
@@ -165,6 +165,18 @@ TEST_P(VoidThinking, AMessageOfThinkingAloneGoesAsAWholeAndStaysOut) {
   EXPECT_EQ(SignaturesIn(after), "C");
   EXPECT_EQ(nlohmann::json::parse(after)["messages"].size(), 6U);
   EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+}
+
+TEST_P(VoidThinking, TheAnswerToARequestThatIsNotKnownIsLeftOut) {
+  test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
+  Send(request);
+  Go(request, "A");
+  Send(request);
+  Go(request, "B");
+  Go(request, "C");
+  EXPECT_EQ(SignaturesIn(Send(request)), "A");
+  Go(request, "D");
+  EXPECT_EQ(SignaturesIn(Send(request)), "AD");
 }
 
 TEST_P(VoidThinking, TheRuleCanBeSwitchedOff) {
