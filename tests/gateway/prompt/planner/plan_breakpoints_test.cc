@@ -28,6 +28,7 @@ struct Given {
   Lifetime tail = Lifetime::kNone;
   std::optional<size_t> readable = {};
   std::optional<Breakpoint> automatic = {};
+  size_t num_trusted = 1000;
 };
 
 Placed Place(const Given& given, bool vanishes = false) {
@@ -38,7 +39,8 @@ Placed Place(const Given& given, bool vanishes = false) {
   args.automatic = given.automatic;
   placed.layout = FindLayout({.segments = placed.segments,
                               .syntax = ledger::BreakpointSyntax::kCacheControl,
-                              .volatile_vanishes = vanishes});
+                              .volatile_vanishes = vanishes,
+                              .num_trusted = given.num_trusted});
   const CallersBreakpoints callers = ReadCallersBreakpoints(args, placed.layout);
   placed.breakpoints = PlaceBreakpoints({.args = args,
                                          .layout = placed.layout,
@@ -59,6 +61,16 @@ TEST(PlanBreakpointsTest, WhatCanBeReadIsReadEvenWhereNothingIsWritten) {
   const Placed placed = Place({.blocks = Turns(5), .readable = 3});
   ASSERT_EQ(placed.breakpoints.breakpoints.size(), 1U);
   EXPECT_EQ(placed.breakpoints.breakpoints[0].segment, 3U);
+}
+
+// A client's window drops turns behind the first one, so nothing new is written there.
+TEST(PlanBreakpointsTest, WhatCanBeReadIsReadAlsoWhereEverythingBehindItChanges) {
+  const Placed placed = Place({.blocks = Turns(5), .readable = 1, .num_trusted = 2});
+  ASSERT_EQ(placed.breakpoints.breakpoints.size(), 1U);
+  EXPECT_EQ(placed.breakpoints.breakpoints[0].segment, 1U);
+  const Placed shorter = Place({.blocks = Turns(5), .readable = 1, .num_trusted = 1});
+  ASSERT_EQ(shorter.breakpoints.breakpoints.size(), 1U);
+  EXPECT_EQ(shorter.breakpoints.breakpoints[0].segment, 1U);
 }
 
 TEST(PlanBreakpointsTest, ABreakpointWithinTheLookbackReadsIt) {

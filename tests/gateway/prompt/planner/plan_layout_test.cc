@@ -40,6 +40,18 @@ TEST(PlanLayoutTest, LeadingSystemMessagesAreShared) {
   EXPECT_EQ(Find({leading, User("u", 10), leading}).num_shared, 1U);
 }
 
+TEST(PlanLayoutTest, OpenAIsFirstHolderStandsForInstructionsThatHoldNone) {
+  Block instructions = System("s", 20);
+  instructions.markable = false;
+  const std::vector<PlanSegment> segments =
+      SegmentsOf({Tool("t", 10), instructions, User("u", 30), Assistant("a", 10), User("v", 10)});
+  const auto find = [&](BreakpointSyntax syntax) {
+    return FindLayout({.segments = segments, .syntax = syntax});
+  };
+  EXPECT_EQ(find(BreakpointSyntax::kBreakpoint).stable, 2U);
+  EXPECT_EQ(find(BreakpointSyntax::kCacheControl).stable, 0U) << "tools hold one there";
+}
+
 TEST(PlanLayoutTest, V4NothingBehindAVolatileBlockIsFoundAgain) {
   const std::vector<Block> blocks = {System("s", 10), User("u", 10), Volatile(User("now", 10)),
                                      Assistant("a", 10)};

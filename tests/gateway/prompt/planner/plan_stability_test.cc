@@ -58,6 +58,32 @@ TEST_F(StabilityTest, AfterTwoChangesOnlyWhatStandsInFrontOfThemIsTrusted) {
   EXPECT_EQ(stability_.num_repeated(), 5U);
 }
 
+// A reminder that leaves its turn changes that turn once; what stands in front stays.
+TEST_F(StabilityTest, WhereOnlyTheNewestTurnChangesAllInFrontOfItIsTrusted) {
+  std::vector<Block> blocks = {Tool("t", 1000), System("s", 1000), User("one, with a note", 1000)};
+  const auto send = [&] {
+    const std::vector<PlanSegment> segments = SegmentsOf(blocks);
+    stability_.Arrive({.segments = segments, .in_time = true, .minimum_tokens = 1000});
+    stability_.Send(
+        {.segments = segments, .num_shared = 2, .end = segments.size() - 1, .time_us = ++time_us_});
+    return segments;
+  };
+  send();
+  for (const char* text : {"two", "three", "four"}) {
+    blocks.back() = User("said without its note", 1000);
+    blocks.push_back(Assistant("an answer", 1000));
+    blocks.push_back(User(std::string(text) + ", with a note", 1000));
+    const std::vector<PlanSegment> segments = send();
+    EXPECT_EQ(stability_.num_repeated(), segments.size() - 3);
+    EXPECT_EQ(stability_.NumTrusted(segments), segments.size() - 1);
+  }
+  EXPECT_FALSE(stability_.TrustsNewest());
+  // What changes in front of it takes the trust away.
+  blocks[1] = System("another", 1000);
+  const std::vector<PlanSegment> segments = send();
+  EXPECT_EQ(stability_.NumTrusted(segments), 1U);
+}
+
 TEST_F(StabilityTest, WhatIsShorterThanTheProvidersMinimumEarnsNothing) {
   for (int i = 0; i < 3; ++i) {
     const std::vector<PlanSegment> segments =

@@ -65,6 +65,54 @@ TEST_F(TemplatesTest, ALineIsASlotWhenItsWordsChangeForTheThirdTime) {
   EXPECT_NE(Find("You work on branch another today"), nullptr);
 }
 
+TEST_F(TemplatesTest, TwoLinesInNearlyTheSameWordsAreTwoSlots) {
+  const auto text = [](std::string_view step, std::string_view branch) {
+    return "Be kind.\nRemember that " + std::string(step) +
+           " is the present step, whatever was said before.\nRead the files first.\n" +
+           "Remember that " + std::string(branch) +
+           " is the present branch, whatever was said before.\nNever push anything.";
+  };
+  const auto see = [&](size_t line, const std::string& a, const std::string& b) {
+    templates_.Learn(scope_, {.changes = {{.before = FormIn(a, line),
+                                           .now = FormIn(b, line),
+                                           .change = LineChange::kValues,
+                                           .pattern = "p",
+                                           .line_tokens = 12,
+                                           .stake_tokens = 5000}},
+                              .beginnings = {}});
+  };
+  see(1, text("10:31", "a/b-1"), text("10:32", "a/b-1"));
+  see(3, text("10:32", "a/b-1"), text("10:32", "a/b-2"));
+  const auto known = templates_.Known(scope_);
+  ASSERT_EQ(known->slots().size(), 2U);
+  const std::string now = text("11:00", "a/b-9");
+  const TextLines lines(now, nullptr);
+  const auto step = known->Find(Place::kSystem, lines, 1, now);
+  const auto branch = known->Find(Place::kSystem, lines, 3, now);
+  ASSERT_TRUE(step && branch);
+  EXPECT_NE(step->id, branch->id);
+}
+
+TEST_F(TemplatesTest, AUsersLineIsASlotWhenItsValuesChangeForTheSecondTime) {
+  const auto form = [](std::string_view time) {
+    const std::string text = "Rules.\nThe build was seen at " + std::string(time) + ".\nFix it.";
+    return FormOf(Place::kFirstUser, TextLines(text, nullptr), 1, text);
+  };
+  const auto after = [&](std::string_view before, std::string_view now) {
+    return templates_.SlotAfter(scope_, form(before), form(now), LineChange::kValues);
+  };
+  EXPECT_EQ(after("10:31", "10:32"), 0U);
+  templates_.Learn(scope_, {.changes = {{.before = form("10:31"),
+                                         .now = form("10:32"),
+                                         .change = LineChange::kValues,
+                                         .pattern = "p",
+                                         .line_tokens = 9,
+                                         .stake_tokens = 500}},
+                            .beginnings = {}});
+  EXPECT_TRUE(templates_.Known(scope_)->slots().empty());
+  EXPECT_NE(after("10:32", "10:33"), 0U);
+}
+
 TEST_F(TemplatesTest, NothingIsSharedBetweenTenantsAndModels) {
   See("it is now 10:31", "it is now 10:32");
   for (const auto& other : {Templates::ScopeOf("you", "m"), Templates::ScopeOf("me", "n")}) {
