@@ -7,11 +7,33 @@ function(kvgate_compile_together target)
   endif()
   get_target_property(sources ${target} SOURCES)
   list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/]")
-  execute_process(COMMAND "${Python3_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/cmake/source_groups.py"
-                          "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}/${target}_groups"
-                          ${sources}
-                  OUTPUT_VARIABLE compiled OUTPUT_STRIP_TRAILING_WHITESPACE
-                  COMMAND_ERROR_IS_FATAL ANY)
+  # The groups of the run before hold while their sources are the same files, none of them newer:
+  # to start Python for each target takes longer than everything else that CMake does.
+  set(script "${CMAKE_SOURCE_DIR}/cmake/source_groups.py")
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}_groups")
+  set(asked "")
+  set(compiled "")
+  if(EXISTS "${folder}/sources.txt" AND EXISTS "${folder}/compiled.txt")
+    file(READ "${folder}/sources.txt" asked)
+    file(READ "${folder}/compiled.txt" compiled)
+  endif()
+  set(is_known FALSE)
+  if(compiled AND asked STREQUAL "${sources}")
+    set(is_known TRUE)
+    foreach(source IN LISTS sources ITEMS "${script}")
+      if("${source}" IS_NEWER_THAN "${folder}/compiled.txt")
+        set(is_known FALSE)
+      endif()
+    endforeach()
+  endif()
+  if(NOT is_known)
+    execute_process(COMMAND "${Python3_EXECUTABLE}" -I -S "${script}" "${CMAKE_SOURCE_DIR}"
+                            "${folder}" ${sources}
+                    OUTPUT_VARIABLE compiled OUTPUT_STRIP_TRAILING_WHITESPACE
+                    COMMAND_ERROR_IS_FATAL ANY)
+    file(WRITE "${folder}/sources.txt" "${sources}")
+    file(WRITE "${folder}/compiled.txt" "${compiled}")
+  endif()
   set_target_properties(${target} PROPERTIES SOURCES "${compiled}")
   # g++ takes a type of an unnamed namespace for one that several translation units define, where
   # the source that has it is included.
