@@ -410,7 +410,8 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
                           .conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
-                          .replaced = state.goes_on ? state.before : nullptr});
+                          .replaced = state.goes_on ? state.before : nullptr,
+                          .is_named = !found.by_content()});
 }
 
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {

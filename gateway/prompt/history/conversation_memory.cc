@@ -85,7 +85,7 @@ void ConversationMemory::AddLocked(Conversation& conversation, const Commit& com
   });
   const bool goes_on = before != branches.end() && before->age == 0;
   const uint64_t line = goes_on ? before->line : ++conversation.num_lines;
-  if (goes_on && !IsAnswered(*before->branch)) {
+  if (goes_on && !commit.is_named && !IsAnswered(*before->branch)) {
     DropLocked(conversation, static_cast<size_t>(before - branches.begin()), dropped);
   } else if (goes_on) {
     const Branch& branch = *before->branch;

@@ -34,6 +34,7 @@ class ConversationMemory {
     std::span<const parse::Identity> aliases;
     std::shared_ptr<Branch> branch;
     std::shared_ptr<const Branch> replaced = {};  // the branch that it continues whole; may be null
+    bool is_named = false;  // its caller has named it, so that nobody joins it by words alone
   };
   void Remember(const Commit& commit);
   // Removes a `branch` that was not sent after all; if `before` is given, it takes the place again.

@@ -59,6 +59,20 @@ TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromIsReplaced) {
   EXPECT_EQ(memory.Find(keys)[0], first);
 }
 
+TEST(ConversationMemory, AFirstRequestWithANameIsKeptForItsHelpersCaller) {
+  ConversationMemory memory(1 << 20);
+  const auto first = BranchOf(10, true);
+  const std::vector<Identity> keys = {Key(1)};
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first, .is_named = true});
+  memory.Remember({.conversation = Key(1),
+                   .aliases = {},
+                   .branch = BranchOf(20),
+                   .replaced = first,
+                   .is_named = true});
+  ASSERT_EQ(memory.Find(keys).size(), 2U);
+  EXPECT_EQ(memory.Find(keys)[1], first);
+}
+
 TEST(ConversationMemory, OfALineTheOlderOnesAreKeptAtDistancesThatDouble) {
   ConversationMemory memory(1 << 20);
   const std::vector<Identity> keys = {Key(1)};
