@@ -49,7 +49,6 @@ json Meaning(const json& value, bool is_tools) {
   return members;
 }
 
-constexpr uint32_t Bit(Rule rule) { return 1U << static_cast<uint32_t>(rule); }
 // The planner's rules and the rule for kvgate's own field change the meaning; the others must not.
 constexpr uint32_t kRulesOff = Bit(Rule::kCacheControl) | Bit(Rule::kBreakpoints) |
                                Bit(Rule::kPromptCacheKey) | Bit(Rule::kTtlDropped) |
