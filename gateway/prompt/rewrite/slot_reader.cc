@@ -146,15 +146,21 @@ class SlotReader {
         .stake_tokens = args_.stake_tokens,
         .is_first = slot == nullptr};
     const uint64_t id = SlotAfter(seen, slot);
-    if (learning_.lesson.changes.size() < kChangesMax) {
-      learning_.lesson.changes.push_back(std::move(seen));
-    }
+    Learn(std::move(seen));
     if (id == 0) return;
     if (slot != nullptr) {
       Inherit(*slot, pair.now);
     } else if (MayHold()) {
       Add({.line = pair.now, .slot = id, .first = sent_.JsonOf(before[pair.before])});
     }
+  }
+  // A text may be read twice for one request, but its change has happened once.
+  void Learn(templates::Observation seen) {
+    std::vector<templates::Observation>& changes = learning_.lesson.changes;
+    const bool is_known = std::any_of(changes.begin(), changes.end(), [&](const auto& other) {
+      return other.before == seen.before && other.now == seen.now;
+    });
+    if (!is_known && changes.size() < kChangesMax) changes.push_back(std::move(seen));
   }
   // Returns the id of the slot that the line is after its change; 0 if it is none. Words that its
   // caller has replaced are not held until they are known to change, because they may be a secret
