@@ -48,6 +48,15 @@ class UserSlots : public ::testing::TestWithParam<Endpoint> {
     }
     caller_.session = "later";
   }
+  // Returns a conversation of two requests that began when the line was known.
+  Request Taught() {
+    Teach();
+    Request request = Start(State(70));
+    caller_.Send(request);
+    Go(request, State(71), "more");
+    caller_.Send(request);
+    return request;
+  }
   static size_t Last(const Request& request) { return request.turns.size() - 1; }
   Caller caller_{Mode::kStabilize, GetParam() == Endpoint::kMessages ? "anthropic" : "openai"};
 };
@@ -94,11 +103,7 @@ TEST_P(UserSlots, FromTheNextConversationOnTheLineStandsBehindTheOthers) {
 }
 
 TEST_P(UserSlots, AnotherEditOfTheTextGoesOutWhole) {
-  Teach();
-  Request request = Start(State(70));
-  caller_.Send(request);
-  Go(request, State(71), "more");
-  caller_.Send(request);
+  Request request = Taught();
   Go(request, State(72), "and more");
   std::string edited = Context(State(72));
   edited.replace(edited.find("Never push"), 10, "You may push");
@@ -110,11 +115,7 @@ TEST_P(UserSlots, AnotherEditOfTheTextGoesOutWhole) {
 }
 
 TEST_P(UserSlots, ALineThatTheClientTakesOutIsSentNoMore) {
-  Teach();
-  Request request = Start(State(70));
-  caller_.Send(request);
-  Go(request, State(71), "more");
-  caller_.Send(request);
+  Request request = Taught();
   Go(request, State(71), "and more");
   std::string without = Context(State(71));
   without.erase(without.find(State(71)), State(71).size() + 1);

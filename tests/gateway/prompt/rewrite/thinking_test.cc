@@ -96,23 +96,10 @@ class VoidThinking : public ::testing::TestWithParam<Mode> {
   std::string Send(const test::Request& request) {
     std::string body = request.Body();
     body.replace(body.find("\"m\""), 3, "\"claude-opus-5-5\"");
-    OptimizeArgs args;
-    args.body = body;
-    args.endpoint = upstream::wire::Endpoint::kMessages;
-    args.tenant = "t";
-    args.session = "s";
-    args.upstream = "u";
-    args.provider = "anthropic";
-    args.mode = GetParam();
-    args.rules_off = rules_off_;
-    args.now_us = ++now_us_;
-    last_ = optimizer_.Prepare(args);
-    return last_.body.value_or(body);
+    return caller_.SendBody(upstream::wire::Endpoint::kMessages, body);
   }
-  Optimizer optimizer_{Optimizer::Options{}};
-  Prepared last_;
-  uint32_t rules_off_ = 0;
-  int64_t now_us_ = 0;
+  VoidThinking() { caller_.session = "s"; }
+  test::Caller caller_{GetParam(), "anthropic"};
 };
 
 TEST_P(VoidThinking, ItIsLeftOutBehindAChangeAndStaysOut) {
@@ -125,16 +112,16 @@ TEST_P(VoidThinking, ItIsLeftOutBehindAChangeAndStaysOut) {
   request.system = "Be brief and never push anything.";
   Go(request, "C");
   EXPECT_EQ(SignaturesIn(Send(request)), "");
-  EXPECT_EQ(last_.rewrite, history::Rewrite::kClient);
-  ASSERT_FALSE(last_.notes.empty());
-  EXPECT_NE(last_.notes.back().find("made behind another prefix"), std::string::npos);
+  EXPECT_EQ(caller_.last.rewrite, history::Rewrite::kClient);
+  ASSERT_FALSE(caller_.last.notes.empty());
+  EXPECT_NE(caller_.last.notes.back().find("made behind another prefix"), std::string::npos);
   // What is made from then on stands behind this prefix.
   Go(request, "D");
   EXPECT_EQ(SignaturesIn(Send(request)), "D");
-  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+  EXPECT_EQ(caller_.last.rewrite, history::Rewrite::kNone);
   Go(request, "E");
   EXPECT_EQ(SignaturesIn(Send(request)), "DE");
-  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+  EXPECT_EQ(caller_.last.rewrite, history::Rewrite::kNone);
 }
 
 TEST_P(VoidThinking, WhatStandsInFrontOfTheChangeStays) {
@@ -164,7 +151,7 @@ TEST_P(VoidThinking, AMessageOfThinkingAloneGoesAsAWholeAndStaysOut) {
   const std::string after = Send(request);
   EXPECT_EQ(SignaturesIn(after), "C");
   EXPECT_EQ(nlohmann::json::parse(after)["messages"].size(), 6U);
-  EXPECT_EQ(last_.rewrite, history::Rewrite::kNone);
+  EXPECT_EQ(caller_.last.rewrite, history::Rewrite::kNone);
 }
 
 TEST_P(VoidThinking, TheAnswerToARequestThatIsNotKnownIsLeftOut) {
@@ -180,7 +167,7 @@ TEST_P(VoidThinking, TheAnswerToARequestThatIsNotKnownIsLeftOut) {
 }
 
 TEST_P(VoidThinking, TheRuleCanBeSwitchedOff) {
-  rules_off_ = parse::Bit(parse::Rule::kThinkingRemoved);
+  caller_.rules_off = parse::Bit(parse::Rule::kThinkingRemoved);
   test::Request request{.system = "Be kind.", .turns = {test::Turn("user", "hi")}};
   Send(request);
   Go(request, "A");
