@@ -202,7 +202,8 @@ struct Terms {
 };
 
 bool HoldsThinking(const RequestLayout& layout) {
-  return std::any_of(layout.segments.begin(), layout.segments.end(), rewrite::IsThinking);
+  return std::any_of(layout.segments.begin(), layout.segments.end(),
+                     parse::IsThinking<parse::Segment>);
 }
 
 // Leaves out the thinking behind the first change of what its conversation has sent, because the
@@ -231,9 +232,10 @@ history::Rewrite LeaveVoidThinking(const Terms& terms, Draft& draft) {
     writer.Fill(now);
     rewrite = history::RewriteOf(*draft.branch, now);
   }
-  rewrite::LeaveThinkingOut(draft, first);
-  draft.notes.push_back("thinking behind segment " + std::to_string(first) +
-                        " is left out: it was made behind another prefix");
+  if (rewrite::LeaveThinkingOut(draft, first)) {
+    draft.notes.push_back("thinking behind segment " + std::to_string(first) +
+                          " is left out: it may have been made behind another prefix");
+  }
   return rewrite;
 }
 

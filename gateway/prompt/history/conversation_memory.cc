@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "gateway/prompt/history/restored_branch.h"
+
 namespace kvgate::prompt::history {
 
 using parse::Identity;
@@ -13,19 +15,12 @@ namespace {
 
 // Bounds per conversation; an agent with its helpers has a handful of branches at a time.
 constexpr size_t kBranchesMax = 48;
+// Of the branches that a line went on from, the newest are all kept: a helper of so many calls
+// leaves its caller exactly where it waits.
 constexpr uint32_t kAgesKept = 16;
 constexpr size_t kAliasesMax = 8;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;
-
-// A first request that has been gone on from is not kept behind: others begin with the same words.
-bool IsAnswered(const Branch& branch) {
-  return std::any_of(branch.request.segments.begin(), branch.request.segments.end(),
-                     [](const SentSegment& segment) {
-                       return segment.place.section == parse::Section::kMessages &&
-                              segment.role == parse::Role::kAssistant;
-                     });
-}
 
 }  // namespace
 
@@ -85,7 +80,8 @@ void ConversationMemory::AddLocked(Conversation& conversation, const Commit& com
   });
   const bool goes_on = before != branches.end() && before->age == 0;
   const uint64_t line = goes_on ? before->line : ++conversation.num_lines;
-  if (goes_on && !commit.is_named && !IsAnswered(*before->branch)) {
+  // A first request without a name is not kept behind: others begin with the same words.
+  if (goes_on && !commit.is_named && CountAnswers(*before->branch) == 0) {
     DropLocked(conversation, static_cast<size_t>(before - branches.begin()), dropped);
   } else if (goes_on) {
     const Branch& branch = *before->branch;

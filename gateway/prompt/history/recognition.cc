@@ -121,8 +121,7 @@ Beginning BeginningOf(const parse::RequestLayout& layout) {
 template <typename S>
 bool IsTurn(const S& segment) {
   return segment.place.section == Section::kMessages && !segment.is_volatile &&
-         segment.content != parse::Content::kMessageHead &&
-         segment.content != parse::Content::kThinking;
+         segment.content != parse::Content::kMessageHead && !parse::IsThinking(segment);
 }
 
 struct Score {
@@ -138,7 +137,8 @@ struct Score {
   size_t num_foreign = 0;
   size_t num_telling = 0;  // of those that it has
   // The branch's last answer is one that the request has not: it went on elsewhere, as a helper or
-  // before its client took turns back, and what it has learnt since is not the request's.
+  // before its client took turns back, and what it has learnt since is not the request's. Or both
+  // have thinking, and no block of it in common.
   bool goes_elsewhere = false;
 };
 
@@ -166,15 +166,10 @@ bool Overlaps(const SentSegments& sent, const Segments& now) {
   return common >= 2 && common * 2 >= std::min(turns, known.size());
 }
 
-template <typename S>
-bool IsThinking(const S& segment) {
-  return segment.place.section == Section::kMessages &&
-         segment.content == parse::Content::kThinking;
-}
 // Returns the next turn or thinking from `at` on.
 template <typename Segments>
 size_t NextPart(const Segments& segments, size_t at) {
-  while (at < segments.size() && !IsTurn(segments[at]) && !IsThinking(segments[at])) ++at;
+  while (at < segments.size() && !IsTurn(segments[at]) && !parse::IsThinking(segments[at])) ++at;
   return at;
 }
 
@@ -204,7 +199,7 @@ struct Answers {
   explicit Answers(const parse::RequestLayout& layout) {
     for (const parse::Segment& segment : layout.segments) {
       if (IsAnswer(segment)) texts.insert(GistOf(segment));
-      if (IsThinking(segment)) thinking.insert(GistOf(segment));
+      if (parse::IsThinking(segment)) thinking.insert(GistOf(segment));
     }
   }
   std::unordered_set<Identity> texts;
@@ -215,7 +210,7 @@ void AddAnswers(const Branch& branch, const Answers& answers, Score& score) {
   bool is_other = !answers.thinking.empty();
   bool has_thinking = false;
   for (const SentSegment& segment : branch.request.segments) {
-    if (IsThinking(segment)) {
+    if (parse::IsThinking(segment)) {
       has_thinking = true;
       is_other = is_other && !answers.thinking.contains(GistOf(segment));
     }
@@ -236,8 +231,8 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
   size_t n = NextPart(now, 0);
   // Thinking tells answers apart that are alike; where one of the two has none, it tells nothing.
   const auto skip_lone_thinking = [&] {
-    const bool in_sent = b < sent.size() && IsThinking(sent[b]);
-    const bool in_now = n < now.size() && IsThinking(now[n]);
+    const bool in_sent = b < sent.size() && parse::IsThinking(sent[b]);
+    const bool in_now = n < now.size() && parse::IsThinking(now[n]);
     if (in_sent == in_now) return false;
     (in_sent ? b : n) = in_sent ? NextPart(sent, b + 1) : NextPart(now, n + 1);
     return true;
@@ -458,12 +453,14 @@ class ContentChooser {
 Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
                         std::string_view body, const parse::RequestLayout& layout) {
   Chosen chosen;
+  std::optional<PromptText> system;
+  std::optional<PromptText> users;
   for (const auto& branch : branches) {
-    const auto is_alike = [&](const auto& is_of) {
-      return TextOf(body, layout, is_of).masks == TextOf(*branch, is_of).masks;
-    };
-    const bool has_answer = FirstAnswer(branch->request.segments) < branch->request.segments.size();
-    if (has_answer || !is_alike(IsUsers) || !is_alike(IsSystem)) continue;
+    if (CountAnswers(*branch) > 0) continue;
+    if (!users) users = TextOf(body, layout, IsUsers);
+    if (users->masks != TextOf(*branch, IsUsers).masks) continue;
+    if (!system) system = TextOf(body, layout, IsSystem);
+    if (system->masks != TextOf(*branch, IsSystem).masks) continue;
     if (chosen.branch) return {};
     chosen.branch = branch;
   }

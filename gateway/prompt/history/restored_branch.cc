@@ -25,7 +25,6 @@ size_t CountIn(const Segments& segments) {
   Role last = Role::kNone;
   for (const auto& segment : segments) {
     if (segment.place.section != Section::kMessages) continue;
-    // An answer of thinking alone may have been left out.
     const bool is_empty = segment.content == parse::Content::kThinking ||
                           segment.content == parse::Content::kMessageHead;
     if (is_empty) continue;
@@ -99,10 +98,11 @@ std::shared_ptr<const Branch> FillFrom(const Branch& branch, std::string_view bo
 }
 
 bool Follows(const Branch& branch, const parse::RequestLayout& layout) {
-  return CountIn(layout.segments) <= CountIn(branch.request.segments) + 1;
+  return CountAnswers(layout) <= CountAnswers(branch) + 1;
 }
 
 size_t CountAnswers(const parse::RequestLayout& layout) { return CountIn(layout.segments); }
+size_t CountAnswers(const Branch& branch) { return CountIn(branch.request.segments); }
 
 bool IsUnderWay(const parse::RequestLayout& layout) {
   return std::any_of(layout.segments.begin(), layout.segments.end(), [](const Segment& segment) {

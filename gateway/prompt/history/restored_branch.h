@@ -20,8 +20,10 @@ std::shared_ptr<const Branch> FillFrom(const Branch& branch, std::string_view bo
 // than one answer. With two, a request between them was sent that the branch does not know.
 bool Follows(const Branch& branch, const parse::RequestLayout& layout);
 
-// Returns how many answers the request holds, each a run of assistant's turns.
+// Returns how many answers a request or a branch holds, each a run of an assistant's turns.
+// Thinking alone is none, because it may have been left out.
 size_t CountAnswers(const parse::RequestLayout& layout);
+size_t CountAnswers(const Branch& branch);
 
 // Returns true if a model has answered within this conversation before: the request holds an
 // assistant's turn that is no example.

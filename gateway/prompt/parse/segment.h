@@ -98,4 +98,10 @@ struct Segment {
   uint32_t num_tokens = 0;  // estimated from its text
 };
 
+// Returns true for the thinking of an answer; for Segment, and for what is remembered of one.
+template <typename S>
+bool IsThinking(const S& segment) {
+  return segment.content == Content::kThinking && segment.role == Role::kAssistant;
+}
+
 }  // namespace kvgate::prompt::parse

@@ -10,7 +10,7 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), text) != names.end();
 }
 
-bool IsThinking(std::string_view type) {
+bool IsThinkingType(std::string_view type) {
   return IsOneOf(type, {"thinking", "redacted_thinking", "reasoning", "compaction"});
 }
 bool IsMedia(std::string_view type) {
@@ -107,13 +107,13 @@ Role RoleOf(const Place& place, const ReadObject& object) {
     return Role::kTool;
   }
   if (object.role == "system" || place.section == Section::kSystem) return Role::kSystem;
-  if (IsCall(object.type) || IsThinking(object.type)) return Role::kAssistant;
+  if (IsCall(object.type) || IsThinkingType(object.type)) return Role::kAssistant;
   return Role::kNone;
 }
 
 Content ContentOf(const Place& place, const ReadObject& object) {
   if (place.section == Section::kTools) return Content::kTool;
-  if (IsThinking(object.type)) return Content::kThinking;
+  if (IsThinkingType(object.type)) return Content::kThinking;
   if (IsMedia(object.type)) return Content::kMedia;
   if (IsResult(object.type) || object.role == "tool" || object.role == "function") {
     return Content::kToolResult;

@@ -372,7 +372,7 @@ class Aligner {
       if (is_same) {
         out.push_back(Paired(b++, n++));
         ++paired;
-      } else if (n < n_end && draft_.binds_thinking && IsThinking(now_[n])) {
+      } else if (n < n_end && draft_.binds_thinking && parse::IsThinking(now_[n])) {
         out.push_back(Out(n++));
       } else if (held) {
         out.push_back(Held(b++, n++, *std::move(held)));

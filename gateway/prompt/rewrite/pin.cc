@@ -140,7 +140,7 @@ bool PairTurn(Draft& draft, const history::SentSegments& sent, const Element& be
     DraftSegment& out = draft.segments[i];
     if (b < before_end && sent[b].same == out.now->same && sent[b].content == out.now->content) {
       out.before = static_cast<int32_t>(b++);
-    } else if (draft.binds_thinking && IsThinking(*out.now)) {
+    } else if (draft.binds_thinking && parse::IsThinking(*out.now)) {
       LeaveOut(out);
     } else {
       return false;

@@ -11,6 +11,7 @@ namespace kvgate::prompt::rewrite {
 
 using parse::Content;
 using parse::Edit;
+using parse::IsThinking;
 using parse::Rule;
 using parse::Segment;
 using parse::Span;
@@ -47,11 +48,8 @@ void CutFrom(const std::vector<Item>& items, std::vector<Edit>& edits) {
 
 }  // namespace
 
-bool IsThinking(const Segment& segment) {
-  return segment.content == Content::kThinking && segment.role == parse::Role::kAssistant;
-}
-
-void LeaveThinkingOut(Draft& draft, size_t first) {
+bool LeaveThinkingOut(Draft& draft, size_t first) {
+  bool is_any = false;
   std::vector<DraftSegment>& segments = draft.segments;
   for (size_t head = 0; head < segments.size(); ++head) {
     const Segment* const message = segments[head].now;
@@ -64,11 +62,13 @@ void LeaveThinkingOut(Draft& draft, size_t first) {
                                                  out.now->place.element != message->place.element);
       if (is_new) break;
       const bool goes = out.now != nullptr && IsThinking(*out.now) && (end >= first || out.dropped);
+      is_any = is_any || (goes && !out.dropped);
       if (goes) LeaveOut(out);
       is_all = is_all && goes;
     }
     if (is_all && end > head + 1) LeaveOut(segments[head]);
   }
+  return is_any;
 }
 
 bool WasLeftOut(const Draft& draft, const Element& before, const Element& turn) {

@@ -12,11 +12,9 @@
 
 namespace kvgate::prompt::rewrite {
 
-bool IsThinking(const parse::Segment& segment);
-
 // Leaves all thinking of the segments from `first` on out of the draft, and messages that hold
-// nothing else. Requests that go on from this one leave it out too.
-void LeaveThinkingOut(Draft& draft, size_t first);
+// nothing else. Requests that go on from this one leave it out too. Returns false if there is none.
+bool LeaveThinkingOut(Draft& draft, size_t first);
 
 // Returns true if `turn` of the layout holds nothing but thinking, and was left out when the turn
 // `before` of the branch was sent. REQUIRES: the draft has a branch.

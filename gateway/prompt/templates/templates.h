@@ -5,8 +5,8 @@
 // A line becomes a slot when its values change within a conversation (a user's line when they do so
 // for the second time), or when its words do for the third time. A line that only differs between
 // conversations is none. The expected cost decides if a slot moves behind the stable prefix or
-// keeps its place. No value is kept, only hashes and words. A store outside can
-// take what has changed, and give it back to a later process (gateway/service/template_store).
+// keeps its place. No value is kept, only hashes and words. A store outside can take what has
+// changed, and give it back to a later process (gateway/service/template_store).
 //
 // Thread-safe. Nothing is shared between tenants. The least recently used templates leave first,
 // but those of a tenant that holds more than half of the memory before all others.
