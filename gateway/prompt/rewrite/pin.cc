@@ -123,13 +123,10 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
 // that was not sent there stays out.
 bool PairTurn(Draft& draft, const history::SentSegments& sent, const Element& before,
               const Element& turn) {
-  const auto is_thinking = [](const auto& segment) {
-    return segment.content == Content::kThinking;
-  };
   const auto num_others = [&](const auto& segments, const Element& element) {
     size_t count = 0;
     for (size_t i = element.first; i < element.first + element.count; ++i) {
-      count += draft.binds_thinking && is_thinking(segments[i]) ? 0 : 1;
+      count += draft.binds_thinking && parse::IsThinking(segments[i]) ? 0 : 1;
     }
     return count;
   };
