@@ -463,9 +463,9 @@ class FaultTest(ForwardCase):
                 time.sleep(0.4)
                 if b"stream" in body:
                     self.assertIn(b"hello", connection.recv(65536))
+                gone.clear()
                 left = time.monotonic()
                 connection.close()
-                gone.clear()
                 wait_until(lambda: gone, "the upstream is let go")
                 self.assertLess(gone[0] - left, slowness(running))
 
