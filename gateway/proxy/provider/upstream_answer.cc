@@ -127,12 +127,13 @@ void UpstreamAnswer::End(Fate fate) {
   upstream::ExchangeEnd& end = exchange_.end();
   if (forwarded_ && fate == Fate::kDelivered) forwarded_->Finish();
   const bool is_unfinished = fate == Fate::kClientLeft && !is_whole_;
-  if (is_unfinished && request_.sink().has_left()) {
-    request_.environment().service.metrics().client_disconnects.Add();
-  }
   if (is_unfinished && end.outcome == ExchangeOutcome::kComplete) {
     end.outcome = ExchangeOutcome::kClientLeft;
     end.error = kLeft;
+  }
+  // An answer that its upstream cut was over before its client left.
+  if (is_unfinished && end.outcome == ExchangeOutcome::kClientLeft && request_.sink().has_left()) {
+    request_.environment().service.metrics().client_disconnects.Add();
   }
   request_.sink().Watch(nullptr);
   exchange_.Close();
