@@ -387,6 +387,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   branch.conversation = state.conversation;
   branch.origin = state.before ? state.before->origin : branch.token;
   branch.line = state.line;
+  if (!found.continues) branch.words = found.words;
   branch.tool_keys = draft.tool_keys;
   branch.tools_order = rewrite::ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;

@@ -22,6 +22,15 @@ bool IsNewer(const std::shared_ptr<StoredBranch>& a, const std::shared_ptr<Store
   return a->time_us > b->time_us;
 }
 
+// The branch is no longer found under the key.
+void ForgetKey(std::unordered_map<Identity, std::vector<uint64_t>>& by_key, const Identity& key,
+               uint64_t number) {
+  const auto numbers = by_key.find(key);
+  if (numbers == by_key.end()) return;
+  std::erase(numbers->second, number);
+  if (numbers->second.empty()) by_key.erase(numbers);
+}
+
 }  // namespace
 
 std::string BranchName(const Keyring& ring, std::string_view purpose, std::string_view of) {
@@ -73,8 +82,12 @@ void BranchIndex::MoveHead(const std::shared_ptr<StoredBranch>& branch, uint64_t
 bool BranchIndex::AddKeys(StoredBranch& branch, std::span<const Identity> keys) {
   bool is_any_new = false;
   for (const Identity& key : keys) {
-    if (branch.is_dropped || branch.keys.size() >= options_.keys_max) break;
+    if (branch.is_dropped) break;
     if (std::find(branch.keys.begin(), branch.keys.end(), key) != branch.keys.end()) continue;
+    if (branch.keys.size() >= options_.keys_max) {  // the oldest goes, but for its own
+      ForgetKey(by_key_, branch.keys[1], branch.number);
+      branch.keys.erase(branch.keys.begin() + 1);
+    }
     branch.keys.push_back(key);
     by_key_[key].push_back(branch.number);
     is_any_new = true;
@@ -143,12 +156,7 @@ void BranchIndex::Drop(const std::shared_ptr<StoredBranch>& branch, bool is_lost
       head != heads_.end() && head->second == branch) {
     heads_.erase(head);
   }
-  for (const Identity& key : branch->keys) {
-    const auto numbers = by_key_.find(key);
-    if (numbers == by_key_.end()) continue;
-    std::erase(numbers->second, branch->number);
-    if (numbers->second.empty()) by_key_.erase(numbers);
-  }
+  for (const Identity& key : branch->keys) ForgetKey(by_key_, key, branch->number);
   if (is_lost) Mark(branch->keys.front());
   branches_.erase(branch->number);
 }

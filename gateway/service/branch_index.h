@@ -68,7 +68,8 @@ class BranchIndex {
   // Returns the branch whose last request is that of the token; null if there is none.
   std::shared_ptr<StoredBranch> FindHead(uint64_t token) const;
   void MoveHead(const std::shared_ptr<StoredBranch>& branch, uint64_t token);
-  // Lets the branch be found under the keys as well; returns true if one of them is new.
+  // Lets the branch be found under the keys as well, of which the newest are kept; returns true if
+  // one of them is new.
   bool AddKeys(StoredBranch& branch, std::span<const prompt::parse::Identity> keys);
   // Returns the branches of all conversations that are found under any of the keys, newest first;
   // of the newest ones if there are too many.

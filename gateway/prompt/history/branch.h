@@ -47,6 +47,8 @@ struct Branch {
   parse::Identity conversation;
   uint64_t origin = 0;   // equal for the branches that go on from one first request
   parse::Identity line;  // identifies the branch from its first request on
+  // Recognition::words of a first request; zero for others, and after a restart.
+  parse::Identity words = {};
   SentRequest request;
   parse::SharedList<CallerForm> forms;     // by segment
   std::vector<parse::Identity> tool_keys;  // of the tools, in the order sent

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "gateway/prompt/history/first_words.h"
 #include "gateway/prompt/history/restored_branch.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
@@ -26,6 +27,9 @@ namespace {
 constexpr uint32_t kTellingTokensMin = 16;
 // So many telling answers in any place prove a conversation.
 constexpr size_t kTellingAnswersMin = 2;
+// A conversation is known by so many of its first answers, because a client with a window of turns
+// drops some of them with each request.
+constexpr size_t kKeyAnswers = 4;
 
 // Returns the string `value`, or the string in its member `name`; empty if there is neither.
 std::string StringIn(std::string_view value, std::string_view name) {
@@ -192,6 +196,23 @@ bool IsTelling(const S& answer) {
 template <typename S>
 bool IsAnswer(const S& segment) {
   return IsTurn(segment) && segment.role == parse::Role::kAssistant;
+}
+
+// Returns the first answer, and those of the next ones that are telling, one for each turn.
+std::vector<Identity> KeyAnswersOf(const std::vector<parse::Segment>& segments) {
+  std::vector<Identity> answers;
+  const size_t first = FirstAnswer(segments);
+  bool is_counted = true;  // the turn that `first` is in
+  for (size_t i = first; i < segments.size() && answers.size() < kKeyAnswers; ++i) {
+    const bool is_assistants = segments[i].role == parse::Role::kAssistant;
+    if (i != first && (!is_assistants || is_counted)) {
+      is_counted = is_counted && is_assistants;
+    } else if (i == first || (IsAnswer(segments[i]) && IsTelling(segments[i]))) {
+      answers.push_back(GistOf(segments[i]));
+      is_counted = true;
+    }
+  }
+  return answers;
 }
 
 // What a request holds of answers.
@@ -364,8 +385,8 @@ std::vector<Identity> ToolsOf(const Segments& segments) {
 // because many conversations begin with the same words of a user.
 class ContentChooser {
  public:
-  ContentChooser(std::string_view body, const parse::RequestLayout& layout)
-      : body_(body), layout_(layout) {}
+  ContentChooser(std::string_view body, const parse::RequestLayout& layout, const Identity& words)
+      : body_(body), layout_(layout), words_(words) {}
 
   Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
     const Answers answers(layout_);
@@ -383,8 +404,9 @@ class ContentChooser {
     for (Candidate& it : candidates_) {
       if (best == nullptr || Compare(it, *best) > 0) best = &it;
     }
+    if (best == nullptr) return ChooseByWords(branches);
     // No value may pass from one conversation to another: if it may be either, it is neither.
-    if (best == nullptr || IsAmbiguous(*best)) return {};
+    if (IsAmbiguous(*best)) return {};
     return {.branch = best->branch, .extends = best->score.extends};
   }
 
@@ -395,6 +417,17 @@ class ContentChooser {
     std::optional<size_t> words = {};  // as WordsIn, once it has been asked
   };
 
+  // Chooses the only first request with the same first words, if the request brings its answer.
+  Chosen ChooseByWords(std::span<const std::shared_ptr<const Branch>> branches) {
+    if (words_ == Identity{} || CountAnswers(layout_) != 1) return {};
+    Chosen chosen;
+    for (const auto& branch : branches) {
+      if (branch->words != words_ || !IsAlike(*branch)) continue;
+      if (chosen.branch) return {};
+      chosen = {.branch = branch, .extends = true};
+    }
+    return chosen;
+  }
   const PromptText& OwnText() {
     if (!own_text_) own_text_ = TextOf(body_, layout_, IsSystem);
     return *own_text_;
@@ -444,23 +477,29 @@ class ContentChooser {
 
   const std::string_view body_;
   const parse::RequestLayout& layout_;
+  const Identity words_;
   std::optional<PromptText> own_text_;
   std::vector<Candidate> candidates_;
 };
 
-// Chooses the only branch without an answer whose system prompt and first words are the request's
-// but for their values.
+// Chooses the only branch without an answer that has the request's first words, if the request
+// brings its answer, or whose system prompt and first turn are the request's but for their values.
 Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
-                        std::string_view body, const parse::RequestLayout& layout) {
+                        std::string_view body, const parse::RequestLayout& layout,
+                        const Identity& words) {
   Chosen chosen;
   std::optional<PromptText> system;
   std::optional<PromptText> users;
-  for (const auto& branch : branches) {
-    if (CountAnswers(*branch) > 0) continue;
+  const bool has_words = words != Identity{} && CountAnswers(layout) == 1;
+  const auto is_alike = [&](const Branch& branch) {
+    if (has_words && branch.words == words) return true;
     if (!users) users = TextOf(body, layout, IsUsers);
-    if (users->masks != TextOf(*branch, IsUsers).masks) continue;
+    if (users->masks != TextOf(branch, IsUsers).masks) return false;
     if (!system) system = TextOf(body, layout, IsSystem);
-    if (system->masks != TextOf(*branch, IsSystem).masks) continue;
+    return system->masks == TextOf(branch, IsSystem).masks;
+  };
+  for (const auto& branch : branches) {
+    if (CountAnswers(*branch) > 0 || !is_alike(*branch)) continue;
     if (chosen.branch) return {};
     chosen.branch = branch;
   }
@@ -469,7 +508,7 @@ Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
 
 // Chooses among the branches of a conversation with a name, which its helpers share.
 Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
-                   const parse::RequestLayout& layout) {
+                   const parse::RequestLayout& layout, const Identity& words) {
   struct Candidate {
     std::shared_ptr<const Branch> branch;
     Score score;
@@ -498,7 +537,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
   for (const Candidate& it : candidates) {
     if (best == nullptr || compare(it.score, best->score) > 0) best = &it;
   }
-  if (best == nullptr) return ChooseUnanswered(branches, body, layout);
+  if (best == nullptr) return ChooseUnanswered(branches, body, layout, words);
   // Turns in front of all answers are the same in many branches: a helper begins like its caller,
   // and a compaction leaves the first words. They tell nothing of whose values a branch holds.
   const bool is_proof = best->score.answers > 0 || best->score.extends;
@@ -531,6 +570,7 @@ Recognition Recognize(const RecognitionArgs& args) {
     return Chain(Chain(scope, HashBytes(kind, Domain::kConversation)), value,
                  Domain::kConversation);
   };
+  found.words = FirstWordsOf(args.body, args.layout);
   Named named = NamedConversation(args);
   found.origin = named.origin;
   if (!found.by_content()) {
@@ -541,9 +581,9 @@ Recognition Recognize(const RecognitionArgs& args) {
   // if the first turn has.
   found.keys.push_back(key_of("all", Chain(found.shape, begin.first_user)));
   if (begin.first_user != Identity{}) found.keys.push_back(key_of("opening", begin.first_user));
-  const size_t answer = FirstAnswer(args.layout.segments);
-  if (answer < args.layout.segments.size()) {
-    found.keys.push_back(key_of("answer", GistOf(args.layout.segments[answer])));
+  if (found.words != Identity{}) found.keys.push_back(key_of("words", found.words));
+  for (const Identity& answer : KeyAnswersOf(args.layout.segments)) {
+    found.keys.push_back(key_of("answer", answer));
   }
   return found;
 }
@@ -558,8 +598,10 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
     });
     return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
-  if (recognition.by_content()) return ContentChooser(body, layout).Choose(branches);
-  return ChooseNamed(branches, body, layout);
+  if (recognition.by_content()) {
+    return ContentChooser(body, layout, recognition.words).Choose(branches);
+  }
+  return ChooseNamed(branches, body, layout, recognition.words);
 }
 
 }  // namespace kvgate::prompt::history

@@ -27,6 +27,7 @@ struct Recognition {
   std::string_view origin;    // as ConversationKey::origin
   parse::Identity shape;      // stable identity of model, tools as a set, and system
   parse::Identity beginning;  // identity of the shape and the first user turn
+  parse::Identity words;      // as FirstWordsOf
   bool continues = false;     // it holds an assistant turn
   bool holds_history = true;  // see HoldsHistory
   bool by_content() const { return origin == "content"; }
@@ -37,8 +38,9 @@ Recognition Recognize(const RecognitionArgs& args);
 
 // Chooses the branch with the longest common prefix; null if the request continues none, or may
 // continue either of two that were sent different bytes. A conversation without a name needs an
-// answer in common, or a like beginning if it had none yet. If the provider holds the history, it
-// is the newest branch with that system prompt, else the newest of all.
+// answer in common, or a like beginning if it had none yet, of which a program may have taken its
+// notices out. If the provider holds the history, it is the newest branch with that system prompt,
+// else the newest of all.
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;
   bool extends = false;  // the request contains all of its turns, so nobody will continue it again

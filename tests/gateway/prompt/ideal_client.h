@@ -37,8 +37,11 @@ class IdealClient {
     for (const Lines& block : request.prompt.system) {
       Add(prompt, parse::Section::kSystem, parse::Role::kSystem, Stable(block, values));
     }
-    prompt.blocks.back().is_marked = HasBreakpoints();
+    const size_t num_front = prompt.blocks.size();
     AddTurns(request, memory, values, prompt);
+    // The instructions of Responses hold no breakpoint; the first input is the next that can.
+    const bool is_responses = traffic_.endpoint == Endpoint::kResponses;
+    prompt.blocks[is_responses ? num_front : num_front - 1].is_marked = HasBreakpoints();
     prompt.blocks.back().is_marked = HasBreakpoints();
     if (shape.naming == Naming::kField && traffic_.endpoint != Endpoint::kMessages) {
       prompt.cache_key = request.prompt.turns.empty() ? "" : NameOf(request);

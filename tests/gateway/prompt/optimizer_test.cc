@@ -213,6 +213,63 @@ TEST(Optimizer, AConversationIsKnownByItsAnswerWhenSystemAndFirstTurnHaveChanged
   EXPECT_NE(caller.last.conversation.id, id);
 }
 
+TEST(Optimizer, AConversationIsKnownThoughItsWindowDropsTurnsWithEachRequest) {
+  Caller caller(Mode::kStabilize);
+  const auto answer = [](int i) {
+    return Turn("assistant", "I have read the file of the number " + std::to_string(i) +
+                                 ", and what is wrong in it is a bound that is missing in line " +
+                                 std::to_string(100 * i) + ".");
+  };
+  Request request{.system = SystemOfRun('1', 10), .turns = {Turn("user", "read file 0")}};
+  caller.Send(request);
+  const parse::Identity id = caller.last.conversation.id;
+  for (int i = 0; i < 12; ++i) {
+    request.system = SystemOfRun('1', 11 + i);
+    request.turns.push_back(answer(i));
+    request.turns.push_back(Turn("user", "read file " + std::to_string(i + 1)));
+    if (i > 2) request.turns.erase(request.turns.begin(), request.turns.begin() + 2);
+    caller.Send(request);
+    EXPECT_EQ(caller.last.conversation.id, id) << i;
+  }
+}
+
+TEST(Optimizer, AConversationIsKnownThoughANoticeHasLeftItsFirstTurn) {
+  const std::string notice = "\n\n<plan-notice>\nPlan mode is on for s-5f9cb80c.\n</plan-notice>";
+  for (const bool is_named : {false, true}) {
+    Caller caller(Mode::kStabilize);
+    if (is_named) caller.session = "s";
+    Request request{.system = SystemOfRun('1', 10), .turns = {Turn("user", "fix it" + notice)}};
+    caller.Send(request);
+    const parse::Identity id = caller.last.conversation.id;
+    Request stranger{.system = SystemOfRun('1', 10), .turns = {Turn("user", "mend it")}};
+    request.system = SystemOfRun('1', 11);
+    request.turns = {Turn("user", "fix it"), Turn("assistant", "done"),
+                     Turn("user", "go on" + notice)};
+    stranger.turns.insert(stranger.turns.end(), request.turns.begin() + 1, request.turns.end());
+    caller.Send(stranger);
+    EXPECT_TRUE(caller.last.first_of_conversation) << "its words are others";
+    caller.Send(request);
+    EXPECT_FALSE(caller.last.first_of_conversation);
+    EXPECT_EQ(caller.last.conversation.id, id);
+  }
+}
+
+TEST(Optimizer, TwoThatBeganWithTheSameWordsAreNotToldApartByThem) {
+  Caller caller(Mode::kStabilize);
+  const auto first = [](char run, std::string_view notice) {
+    return Request{
+        .system = SystemOfRun(run, 10),
+        .turns = {Turn("user", "fix it\n\n<notice>" + std::string(notice) + "</notice>")}};
+  };
+  caller.Send(first('1', "one"));
+  caller.Send(first('2', "two"));
+  Request next{.system = SystemOfRun('1', 11), .turns = {Turn("user", "fix it")}};
+  next.turns.push_back(Turn("assistant", "done"));
+  next.turns.push_back(Turn("user", "go on"));
+  caller.Send(next);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
 TEST(Optimizer, ADryRunRemembersNothing) {
   Caller caller(Mode::kPin);
   const std::string body = Simple().Body();

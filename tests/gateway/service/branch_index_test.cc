@@ -59,6 +59,21 @@ TEST_F(BranchIndexTest, BranchesAreFoundByAnyKeyNewestFirst) {
   EXPECT_EQ(index.FindHead(21), second);
 }
 
+TEST_F(BranchIndexTest, OfManyKeysTheNewestAreKeptBesideItsOwn) {
+  BranchIndex index({.bytes_max = 1 << 20, .keys_max = 3}, *ring_);
+  const auto branch = Add(index, 1, kOne, 5);
+  const Identity newer{.low = 4, .high = 4};
+  const Identity newest{.low = 5, .high = 5};
+  EXPECT_TRUE(index.AddKeys(*branch, std::vector{kOne, newer}));
+  EXPECT_FALSE(index.AddKeys(*branch, std::vector{kOne, newer}));
+  EXPECT_TRUE(index.AddKeys(*branch, std::vector{kOne, newest}));
+  EXPECT_EQ(branch->keys, (std::vector{kOne, newer, newest}));
+  EXPECT_TRUE(index.Find(std::vector{kAlias}).empty());
+  for (const Identity& key : branch->keys) EXPECT_EQ(index.Find(std::vector{key}).size(), 1U);
+  index.Drop(branch, false);
+  for (const Identity& key : branch->keys) EXPECT_TRUE(index.Find(std::vector{key}).empty());
+}
+
 TEST_F(BranchIndexTest, WhatIsDroppedIsDeletedAndMarked) {
   BranchIndex index({.bytes_max = 1 << 20}, *ring_);
   const auto branch = Add(index, 1, kOne, 5);

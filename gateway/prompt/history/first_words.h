@@ -1,0 +1,21 @@
+// The first words of a conversation: what its first user turn says without the blocks in tags of
+// their own that programs put behind it (reminders, notices). Such a block moves on with the newest
+// turn, or is written anew, so that the first turn of a conversation's second request may lack it.
+// Pure; any thread may call it.
+#pragma once
+
+#include <string_view>
+
+#include "gateway/prompt/parse/request_layout.h"
+
+namespace kvgate::prompt::history {
+
+// Returns the identity of the first words, without volatile spans; zero if there are none, or if
+// the request has more than one answer, and is recognised by those.
+parse::Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout);
+
+// Returns `text` without the tagged blocks at its end, each of which begins a line, and without the
+// white space around them.
+std::string_view WithoutTaggedEnd(std::string_view text);
+
+}  // namespace kvgate::prompt::history
