@@ -174,6 +174,10 @@ void Print(const Json& found) {
   for (const Json& line : found["templates"]) {
     fmt::print("template     {}\n  {}\n", line.value("line", ""), line.value("why", ""));
   }
+  if (const Json held = found.value("held_stale", Json()); held.is_object()) {
+    fmt::print("held_stale   {} lines keep values of {} s ago\n", held.value("lines", uint64_t{0}),
+               held.value("seconds", int64_t{0}));
+  }
   for (const Json& note : found["notes"]) fmt::print("note         {}\n", note.get<std::string>());
 }
 

@@ -208,6 +208,7 @@ std::optional<Error> ReadRow(const Json& json, const std::string& path, std::str
     fields.Adopt(ReadTiers(*tiers, fields.At("service_tiers"), file, row.service_tiers));
   }
   row.binds_thinking = fields.Flag("binds_thinking");
+  row.system_turn = SystemTurn(fields.OneOf("system_turn", {"developer", "plain", "clear_at"}));
   row.source = fields.Text("source");
   row.date = fields.Text("date");
   return fields.Finish();
@@ -301,6 +302,7 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
       if (builtin == nullptr) continue;
       if (!row.has_rules) row.rules = builtin->rules;
       row.binds_thinking = row.binds_thinking || builtin->binds_thinking;
+      if (row.system_turn == SystemTurn::kNone) row.system_turn = builtin->system_turn;
     }
     own.insert(own.end(), rows.begin(), rows.end());
   }

@@ -66,6 +66,14 @@ struct CacheRules {
   bool tools_after_system = false;      // render order of the prompt
 };
 
+// A turn of the system's own that a model takes behind a turn of tool results.
+enum class SystemTurn : uint8_t {
+  kNone,       // none, or it is not known
+  kDeveloper,  // OpenAI's item of the role developer
+  kPlain,      // Anthropic's message of the role system
+  kClearAt,    // in addition, one that is shown until the next user message only (a beta)
+};
+
 // Prices as multiples of the input price.
 struct CacheFactors {
   double read = 1;
@@ -86,6 +94,7 @@ struct PriceRow {
   // Its models bind the signature of thinking to everything in front of it: a changed prefix is an
   // error while the request holds thinking.
   bool binds_thinking = false;
+  SystemTurn system_turn = SystemTurn::kNone;
   std::string source;
   std::string date;  // "2026-10" or "2026-10-05"
 };

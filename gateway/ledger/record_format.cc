@@ -9,9 +9,9 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 4;
-// Version 3 had a break's excerpts in clear; version 2 had edits without counts and nothing behind
-// them. Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 5;
+// Version 4 knew of no held lines. Version 3 had a break's excerpts in clear; version 2 had edits
+// without counts and nothing behind them. Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
@@ -30,6 +30,7 @@ constexpr uint64_t kPlanned = 128;
 constexpr uint64_t kBreakKnown = 256;
 constexpr uint64_t kAttributed = 512;
 constexpr uint64_t kReasonGiven = 1024;
+constexpr uint64_t kHeldStale = 2048;
 
 bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
@@ -196,6 +197,12 @@ void LossMembers(Direction& direction, Break& found) {
   direction.Signed(found.lost_nanodollars);
 }
 
+template <typename Direction, typename Hold>
+void HoldMembers(Direction& direction, Hold& hold) {
+  direction.Signed(hold.num_lines);
+  direction.Signed(hold.seconds);
+}
+
 template <typename Direction, typename Tokens>
 void SourceMembers(Direction& direction, Tokens& tokens) {
   direction.Name(tokens.source);
@@ -214,7 +221,7 @@ uint64_t FlagsOf(const RequestRecord& record) {
          (!record.mode.empty() || !record.conversation.empty() ? kPrepared : 0) |
          (record.plan ? kPlanned : 0) | (record.prefix_break ? kBreakKnown : 0) |
          (record.attribution.empty() ? 0 : kAttributed) |
-         (record.provider_reason.empty() ? 0 : kReasonGiven);
+         (record.provider_reason.empty() ? 0 : kReasonGiven) | (record.held_stale ? kHeldStale : 0);
 }
 
 Keyring::Place WordsPlace(const RequestRecord& record) {
@@ -265,6 +272,7 @@ void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring,
     for (size_t i = 0; i < num_sources; ++i) SourceMembers(writer, record.attribution[i]);
   }
   if ((flags & kReasonGiven) != 0) writer.Text(record.provider_reason);
+  if (record.held_stale) HoldMembers(writer, *record.held_stale);
 }
 
 bool ReadBreak(Reader& reader, char version, const Keyring& ring, RequestRecord& record) {
@@ -303,6 +311,7 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
     for (SourceTokens& tokens : record.attribution) SourceMembers(reader, tokens);
   }
   if ((flags & kReasonGiven) != 0) reader.Text(record.provider_reason);
+  if ((flags & kHeldStale) != 0) HoldMembers(reader, record.held_stale.emplace());
   return true;
 }
 

@@ -79,6 +79,10 @@ void WritePreparation(const RequestRecord& record, JsonWriter& json) {
     json.Key("conversation").BeginObject().Key("id").String(CutName(record.conversation));
     json.Key("origin").String(CutName(record.conversation_origin)).EndObject();
   }
+  if (record.held_stale) {
+    json.Key("held_stale").BeginObject().Key("lines").Integer(record.held_stale->num_lines);
+    json.Key("seconds").Integer(record.held_stale->seconds).EndObject();
+  }
   if (!record.plan) return;
   json.Key("plan").BeginObject().Key("reason").String(Cut(record.plan->reason));
   json.Key("expected_reuse").Number(record.plan->expected_reuse);

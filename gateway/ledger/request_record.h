@@ -50,6 +50,14 @@ struct RecordBreak {
   int64_t lost_nanodollars = 0;
 };
 
+// Lines of the prompt whose present values could not be said, so that the provider kept earlier
+// ones.
+struct RecordHold {
+  int64_t num_lines = 0;
+  int64_t seconds = 0;  // since all of them were said
+  friend bool operator==(const RecordHold&, const RecordHold&) = default;
+};
+
 // A part of the input by its source: "tools", "history" …
 struct SourceTokens {
   std::string source = {};
@@ -87,6 +95,7 @@ struct RequestRecord {
   std::string conversation;         // 32 hex digits; empty: not recognised
   std::string conversation_origin;  // the kind of key that recognised it
   std::optional<RecordPlan> plan;   // absent if nothing was planned
+  std::optional<RecordHold> held_stale;
   ReportedUsage reported;
   std::optional<TokenUsage> usage;  // absent if unknown
   std::string usage_unknown;        // the reason: "encoded", "media type", "not reported"

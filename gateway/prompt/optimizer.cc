@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <unordered_set>
 #include <utility>
 
 #include "base/digest.h"
@@ -19,7 +18,10 @@
 #include "gateway/prompt/rewrite/body_writer.h"
 #include "gateway/prompt/rewrite/draft.h"
 #include "gateway/prompt/rewrite/pin.h"
+#include "gateway/prompt/rewrite/prompt_shape.h"
+#include "gateway/prompt/rewrite/refused_turns.h"
 #include "gateway/prompt/rewrite/stabilize.h"
+#include "gateway/prompt/rewrite/system_turn.h"
 #include "gateway/prompt/rewrite/thinking.h"
 #include "gateway/prompt/templates/templates.h"
 
@@ -39,6 +41,7 @@ constexpr size_t kParameterBytes = 256;
 // A turn or two; reading this much anew takes about a tenth of a millisecond.
 constexpr size_t kNewBytesMax = 16 * 1024;
 constexpr int64_t kDefaultTtlSeconds = 300;
+constexpr int64_t kMicroseconds = 1'000'000;  // of a second
 
 // These parameters affect neither the prompt nor its caching.
 bool IsIncidental(std::string_view name) {
@@ -104,58 +107,6 @@ void DropBytes(Branch& branch) {
   branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
 }
 
-// Returns the slots of a conversation that begins: those of the known ones that it has.
-std::shared_ptr<const templates::SlotSet> SlotsOf(const Draft& draft) {
-  if (!draft.slots) return nullptr;
-  std::unordered_set<uint64_t> ids;
-  for (const rewrite::DraftSegment& segment : draft.segments) {
-    if (!segment.text) continue;
-    for (const templates::SlotLine& slot : segment.text->slots) ids.insert(slot.slot);
-  }
-  templates::SlotSet::Slots slots;
-  for (const auto& slot : draft.slots->slots()) {
-    if (ids.contains(slot->id)) slots.push_back(slot);
-  }
-  return slots.empty() ? nullptr : std::make_shared<const templates::SlotSet>(std::move(slots));
-}
-
-bool HasSlots(const rewrite::DraftSegment& segment) {
-  return segment.text && !segment.text->slots.empty();
-}
-
-// Returns the identity of a text that has slots: of its other lines, and of which slots it has.
-Identity ConstantOf(const templates::TextState& text) {
-  Identity constant;
-  auto slot = text.slots.begin();
-  for (uint32_t i = 0; i < text.lines.size(); ++i) {
-    const bool is_slot = slot != text.slots.end() && slot->line == i;
-    const uint64_t line = is_slot ? slot->slot : text.lines[i].hash;
-    if (is_slot) ++slot;
-    constant = parse::Chain(constant, {line, line});
-  }
-  return constant;
-}
-
-// Returns the identity of model, tools and system prompt, without what changes in them.
-Identity ShapeOf(const Draft& draft, const history::Recognition& found) {
-  if (std::none_of(draft.segments.begin(), draft.segments.end(), HasSlots)) return found.shape;
-  std::vector<Identity> tools;
-  Identity system;
-  for (const rewrite::DraftSegment& segment : draft.segments) {
-    if (segment.now == nullptr || segment.now->place.section == parse::Section::kMessages) continue;
-    const Identity constant = HasSlots(segment) ? ConstantOf(*segment.text) : segment.now->stable;
-    if (segment.now->place.section == parse::Section::kTools) {
-      tools.push_back(constant);
-    } else if (HasSlots(segment) || !segment.now->is_volatile) {
-      system = parse::Chain(system, constant);
-    }
-  }
-  std::sort(tools.begin(), tools.end());
-  Identity shape = parse::HashBytes(draft.layout.model, parse::Domain::kConversation);
-  for (const Identity& tool : tools) shape = parse::Chain(shape, tool, parse::Domain::kTools);
-  return parse::Chain(shape, system, parse::Domain::kShape);
-}
-
 // A number that no other request has, in this process or another.
 uint64_t MakeToken() {
   static const uint64_t seed = RandomSeed();
@@ -199,6 +150,7 @@ struct Terms {
   uint32_t rules_off = 0;
   bool is_lost = false;
   bool joins = false;  // the conversation began elsewhere: its turns go on as received
+  ledger::SystemTurn system_turn = ledger::SystemTurn::kNone;
 };
 
 bool HoldsThinking(const RequestLayout& layout) {
@@ -237,6 +189,16 @@ history::Rewrite LeaveVoidThinking(const Terms& terms, Draft& draft) {
                           " is left out: it may have been made behind another prefix");
   }
   return rewrite;
+}
+
+// Says how many lines the draft holds, and for how long.
+void NoteHeld(const OptimizeArgs& args, const Draft& draft, const Branch* before, Branch& now,
+              Prepared& prepared) {
+  if (draft.num_held == 0 || before == nullptr) return;
+  now.held_since_us = before->held_since_us != 0 ? before->held_since_us : before->request.time_us;
+  prepared.held_stale =
+      HeldStale{.num_lines = draft.num_held,
+                .seconds = std::max<int64_t>(0, args.now_us - now.held_since_us) / kMicroseconds};
 }
 
 // Returns true if an edit changes more than where the provider's cache entries end.
@@ -303,6 +265,8 @@ struct Optimizer::Impl {
   Prepared PrepareRead(const OptimizeArgs& args, const RequestLayout& layout, bool dry);
   Known Know(const OptimizeArgs& args, const RequestLayout& layout) const;
   Terms TermsOf(const OptimizeArgs& args, const RequestLayout& layout, const Known& known) const;
+  ledger::SystemTurn SystemTurnOf(const OptimizeArgs& args, const RequestLayout& layout,
+                                  const Terms& terms, const Branch* before) const;
   Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
                   const std::shared_ptr<const Branch>& before, rewrite::Learning& learning);
   std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const Known& known,
@@ -322,6 +286,7 @@ struct Optimizer::Impl {
   history::ReferenceIndex references;
   TenantMemory tenants;
   templates::Templates templates;
+  rewrite::RefusedTurns refused;
 };
 
 planner::Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
@@ -392,7 +357,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   branch.tools_order = rewrite::ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
   branch.lines_move = draft.lines_move;
-  branch.slots = state.before ? draft.slots : SlotsOf(draft);
+  branch.slots = state.before ? draft.slots : rewrite::SlotsOf(draft);
   if (branch.bytes > options.memory_bytes / 4) {
     DropBytes(branch);
   }
@@ -464,7 +429,22 @@ Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& la
     if (!options.past->CanKeep()) terms.mode = Mode::kObserve;
   }
   if (terms.is_lost || args.is_fixed) terms.mode = Mode::kObserve;
+  terms.system_turn = SystemTurnOf(args, layout, terms, known.chosen.branch.get());
   return terms;
+}
+
+// A conversation keeps what it began with, as long as its model and upstream take it.
+ledger::SystemTurn Optimizer::Impl::SystemTurnOf(const OptimizeArgs& args,
+                                                 const RequestLayout& layout, const Terms& terms,
+                                                 const Branch* before) const {
+  const bool may_be = terms.mode == Mode::kStabilize && !terms.joins && !args.no_system_turn &&
+                      (terms.rules_off & parse::Bit(Rule::kSystemTurn)) == 0;
+  if (!may_be) return ledger::SystemTurn::kNone;
+  ledger::SystemTurn turn = rewrite::SystemTurnOf(terms.row, args.endpoint);
+  if (before != nullptr && before->request.model == layout.model) {
+    turn = rewrite::LesserOf(turn, before->system_turn);
+  }
+  return refused.LeftOf(args.upstream, layout.model, turn);
 }
 
 Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& layout,
@@ -477,6 +457,7 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
       terms.rules_off | (stabilizes ? 0 : parse::kStabilizeRules));
   draft.binds_thinking = terms.mode != Mode::kObserve && BindsThinking(layout, terms.row) &&
                          draft.Allows(Rule::kThinkingRemoved);
+  draft.system_turn = terms.system_turn;
   rewrite::PairWithBranch(draft);
   if (terms.joins) return draft;
   if (stabilizes) {
@@ -506,6 +487,8 @@ std::shared_ptr<Prepared::State> Optimizer::Impl::MakeState(const OptimizeArgs& 
   // A request that may not be changed leaves its conversation's mode alone.
   state->branch->mode = args.is_fixed && state->before ? state->before->mode : terms.mode;
   state->branch->rules_off = terms.rules_off;
+  state->branch->system_turn =
+      args.is_fixed && state->before ? state->before->system_turn : terms.system_turn;
   state->branch->is_lost = terms.is_lost;
   state->edits = terms.mode != Mode::kObserve;
   state->planned = state->edits && args.provider != kLocalProvider;
@@ -531,7 +514,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   std::shared_ptr<Prepared::State> state = MakeState(args, known, terms);
   rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
   Draft draft = MakeDraft(args, layout, terms, state->before, learning);
-  state->shape = ShapeOf(draft, known.found);
+  state->shape = rewrite::ShapeOf(draft, known.found);
   if (draft.binds_thinking && HoldsThinking(layout)) {
     prepared.rewrite = LeaveVoidThinking(terms, draft);
   }
@@ -549,6 +532,9 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
       draft.Allows(Rule::kThinkingRemoved)) {
     prepared.edits = rewrite::RemoveThinking(layout);
   }
+  NoteHeld(args, draft, state->before.get(), *state->branch, prepared);
+  prepared.system_turn = terms.system_turn;
+  prepared.has_system_turn = rewrite::HasSystemTurn(draft);
   prepared.notes = std::move(draft.notes);
   prepared.conversation = {state->conversation, known.found.origin};
   prepared.first_of_conversation = state->before == nullptr;
@@ -556,6 +542,10 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
     prepared.headers.push_back(
         {std::string(prepared.plan.conversation_header), prepared.plan.conversation_id});
+  }
+  if (terms.system_turn == ledger::SystemTurn::kClearAt) {
+    prepared.headers.push_back(
+        {std::string(rewrite::kBetaHeader), std::string(rewrite::kClearAtBeta)});
   }
   if (dry) return prepared;
   writer.Fill(*state->branch);
@@ -670,6 +660,19 @@ void Optimizer::Abandon(const Prepared& prepared) {
   const Prepared::State& state = *prepared.state;
   impl_->conversations.Withdraw(state.conversation, state.branch, state.before);
   if (state.planned) impl_->planner->Forget(state.line, state.plan);
+}
+
+std::string Optimizer::NoteRefused(const Prepared& prepared) {
+  using ledger::SystemTurn;
+  if (!prepared.state) return "";
+  const history::SentRequest& request = prepared.state->branch->request;
+  const bool is_header = prepared.system_turn == SystemTurn::kClearAt && !prepared.has_system_turn;
+  const SystemTurn left = is_header ? SystemTurn::kPlain : SystemTurn::kNone;
+  if (!impl_->refused.Note(request.upstream, request.model, left)) return "";
+  const std::string what = is_header ? "the beta header " + std::string(rewrite::kClearAtBeta)
+                                     : std::string("turns of the system's own behind tool results");
+  return "upstream '" + request.upstream + "' refused " + what + " for '" + request.model +
+         "' (400) and took the same request without: there are none for that model until a restart";
 }
 
 void Optimizer::Restore(const Restored& restored) { impl_->Restore(restored); }

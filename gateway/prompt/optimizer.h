@@ -55,6 +55,9 @@ struct OptimizeArgs {
   bool has_conversation_header = false;  // the request carries x-grok-conv-id
   // Nothing of this request may be changed, whatever its conversation began with.
   bool is_fixed = false;
+  // It gets no turn of the system's own and no beta header, because the upstream has refused it
+  // with one.
+  bool no_system_turn = false;
   // What Prepared::recall asked for has been restored, as far as it could be read.
   bool is_recalled = false;
   int64_t now_us = 0;
@@ -62,7 +65,13 @@ struct OptimizeArgs {
 
 struct Header {
   std::string name;
-  std::string value;
+  std::string value;  // if the request has the header, an item that is added to its list
+};
+
+// Lines of slots whose present values a request could not say. The provider keeps earlier ones.
+struct HeldStale {
+  size_t num_lines = 0;
+  int64_t seconds = 0;  // since a request was sent that said all of them
 };
 
 // The decisions about one request.
@@ -82,6 +91,14 @@ struct Prepared {
   // What was sent in this conversation before is not known any more, so it goes out as received.
   bool is_lost = false;
   history::Rewrite rewrite = history::Rewrite::kNone;
+  std::optional<HeldStale> held_stale;
+  // The turns of the system's own that the conversation may have, and if the body has one.
+  ledger::SystemTurn system_turn = ledger::SystemTurn::kNone;
+  bool has_system_turn = false;
+  // Returns true if the upstream may refuse what the gateway has added, and take the rest.
+  bool MayBeRefused() const {
+    return has_system_turn || system_turn == ledger::SystemTurn::kClearAt;
+  }
   // What has to be kept, so that a later process goes on from here; null: nothing.
   std::shared_ptr<const history::Branch> branch;
   std::shared_ptr<const history::Branch> before;  // the branch that it continues whole; may be null
@@ -136,6 +153,11 @@ class Optimizer {
   Report Finish(const Prepared& prepared, const FinishArgs& args);
   // Call it if no answer came, or an error: the request then does not count as sent.
   void Abandon(const Prepared& prepared);
+
+  // Call it if the upstream refused a request that MayBeRefused, and took it without. From then on
+  // it is sent no such turns for this model. Returns the sentence for the log; empty if it was
+  // known.
+  std::string NoteRefused(const Prepared& prepared);
 
   // Adds branches of an earlier process, or of this one before memory was full. `keys` are those
   // under which the conversation is found, its own first.

@@ -32,7 +32,16 @@ namespace {
 
 // The parts of a row, each {tag:u8 text}. The head stands first and the segments stand last, so
 // that a row which was cut off is no row.
-enum class Part : uint8_t { kHead = 1, kKeys, kParameters, kTools, kTail, kSlots, kSegments };
+enum class Part : uint8_t {
+  kHead = 1,
+  kKeys,
+  kParameters,
+  kTools,
+  kTail,
+  kSlots,
+  kSegments,
+  kTurns
+};
 
 // A line has kTokensMax words at most, and its template as many marks between them and one more.
 constexpr uint32_t kSlotTokensMax = 2 * prompt::templates::kTokensMax + 1;
@@ -51,6 +60,7 @@ enum Flag : uint32_t {
   kHeld = 1U << 9,
   kLines = 1U << 10,  // unsaid or carried lines, or text that has left
   kText = 1U << 11,   // its lines were read; they are read again from the bytes
+  kOurs = 1U << 12,   // a turn of the gateway's own
 };
 
 // The names of fields, which are literals in memory. The order is part of the format.
@@ -133,7 +143,7 @@ bool AreEqual(const SentSegment& a, const SentSegment& b) {
                       a.said == b.said && a.place == b.place && a.breakpoint == b.breakpoint &&
                       a.role == b.role && a.source == b.source && a.content == b.content &&
                       a.is_volatile == b.is_volatile && a.has_volatile == b.has_volatile &&
-                      a.num_tokens == b.num_tokens);
+                      a.is_ours == b.is_ours && a.num_tokens == b.num_tokens);
 }
 bool AreEqual(const CallerForm& a, const CallerForm& b) {
   return &a == &b ||
@@ -192,6 +202,16 @@ class RowWriter {
     }
     if (base == nullptr ? branch_.slots != nullptr : base->slots != branch_.slots) {
       AppendPart(row_.body, Part::kSlots, Slots());
+    }
+    const auto turns_of = [](const Branch* branch) {
+      return branch == nullptr ? std::pair(ledger::SystemTurn::kNone, int64_t{0})
+                               : std::pair(branch->system_turn, branch->held_since_us);
+    };
+    if (turns_of(base) != turns_of(&branch_)) {
+      std::string turns;
+      AppendValue(turns, static_cast<uint8_t>(branch_.system_turn));
+      AppendValue(turns, branch_.held_since_us);
+      AppendPart(row_.body, Part::kTurns, turns);
     }
   }
 
@@ -273,6 +293,7 @@ class RowWriter {
     set(kHeld, !form.held.empty());
     set(kLines, has_lines);
     set(kText, form.text != nullptr);
+    set(kOurs, sent.is_ours);
     AppendValue(out, flags);
     AppendPlace(sent, out);
     AppendValue(out, static_cast<uint8_t>(form.rule));
@@ -379,10 +400,20 @@ class RowReader {
         return reader.at_end();
       case Part::kSlots:
         return ReadSlots(reader);
+      case Part::kTurns:
+        return ReadTurns(reader);
       case Part::kSegments:
         return ReadSegments(reader);
     }
     return false;
+  }
+
+  bool ReadTurns(ByteReader& reader) {
+    const auto turn = TakeEnum(reader, ledger::SystemTurn::kClearAt);
+    read_.branch.held_since_us = reader.Take<int64_t>();
+    if (!turn || !reader.at_end()) return false;
+    read_.branch.system_turn = *turn;
+    return true;
   }
 
   bool ReadHead(ByteReader& reader) {
@@ -479,6 +510,7 @@ class RowReader {
     if ((flags & kBreakpoint) != 0 && !ReadBreakpoint(reader, sent)) return false;
     sent.is_volatile = (flags & kVolatile) != 0;
     sent.has_volatile = (flags & kHasVolatile) != 0;
+    sent.is_ours = (flags & kOurs) != 0;
     form.as_list = (flags & kAsList) != 0;
     if ((flags & kHeadSplit) != 0) form.head_split = reader.Take<uint32_t>();
     if ((flags & kHeld) != 0 && !ReadHeld(reader, form)) return false;

@@ -25,6 +25,8 @@ namespace {
 // Waiting is better than rendering a conversation without what it has sent before, which costs its
 // cached prefix. It happens once for each conversation.
 constexpr std::chrono::milliseconds kRememberTime{2000};
+// What the answer's head says of values that are held back.
+constexpr std::string_view kHeldStale = "held_stale";
 
 // How prompts are watched where nobody says how they may be changed.
 const config::UpstreamConfig& Unchanged() {
@@ -343,6 +345,18 @@ void CompletionStart::SayLeftOut() const {
   }
 }
 
+// Logs once per conversation that values are held back.
+void CompletionStart::SayHeld() const {
+  if (!prompt_.holds) return;
+  if (!service_.notices_.IsFirst(tenant_, std::string_view(prompt_.conversation), kHeldStale))
+    return;
+  KVGATE_LOG(
+      kWarning, "service",
+      "request {}: no text of it can take the new values of lines that have left the prompt; "
+      "the prompt keeps the earlier ones until one can",
+      args_.request_id);
+}
+
 // Submits the request to the engine and hands its record over to the completion.
 Result<void> CompletionStart::Submit() {
   const local::LocalProvider::RunArgs run{.request = request_,
@@ -355,6 +369,7 @@ Result<void> CompletionStart::Submit() {
   while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
   if (!stream) return std::move(stream).error();
   SayLeftOut();
+  SayHeld();
   record_->OnBody(args_.body);
   if (prompt_.preparation) {
     record_->OnPrepared(*service_.parts_.prompts, std::move(prompt_.preparation));
@@ -363,6 +378,8 @@ Result<void> CompletionStart::Submit() {
   const bool keeps = turn_ && (turn_->shape.stored || !turn_->conversation.empty());
   if (turn_) hooks_.push_back(service_.responses_.KeepAnswer(std::move(turn_), options));
   const int num_choices = options.num_choices;
+  std::vector<std::string> left_out = request_.left_out;
+  if (prompt_.holds) left_out.emplace_back(kHeldStale);
   completion_ = std::make_unique<Completion>(
       Completion::Parts{.stream = std::move(*stream),
                         .encoder = protocol::MakeReplyEncoder(std::move(options)),
@@ -372,7 +389,7 @@ Result<void> CompletionStart::Submit() {
                         .record = std::move(record_),
                         .hooks = std::move(hooks_),
                         .must_keep = keeps,
-                        .left_out = fmt::format("{}", fmt::join(request_.left_out, ", "))});
+                        .left_out = fmt::format("{}", fmt::join(left_out, ", "))});
   next_ = Place::kNone;
   // The engine works meanwhile, so that nothing waits for the disk before the answer begins.
   if (prompt_.write) GoTo(Step::kKeep);

@@ -82,6 +82,7 @@ class CompletionStart {
   Result<void> Count();
   void AddReasoningHook();
   void SayLeftOut() const;
+  void SayHeld() const;
   void GoTo(Step step);
   std::vector<protocol::form::Message>* Messages();
   protocol::ReplyOptions OptionsOf() const;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/protocol/form/json_writer.h"
@@ -70,8 +71,9 @@ class Preparation final : public upstream::ExchangePreparation {
   Preparation(prompt::Optimizer& optimizer, BranchStore* branches, prompt::Prepared prepared)
       : optimizer_(optimizer), branches_(branches), prepared_(std::move(prepared)) {}
   // A request that never finished was never answered, so the optimizer forgets it.
-  ~Preparation() override {
-    if (told_) return;
+  ~Preparation() override { Abandon(); }
+  void Abandon() {
+    if (std::exchange(told_, true)) return;
     optimizer_.Abandon(prepared_);
     if (branches_ == nullptr || !prepared_.branch) return;
     branches_->Withdraw(prepared_.branch->token, prepared_.before ? prepared_.before->token : 0);
@@ -177,6 +179,7 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .ttl_supported = args.upstream.cache_ttl,
           .has_conversation_header = !FindHeader(args.fields, "x-grok-conv-id").empty(),
           .is_fixed = untouched,
+          .no_system_turn = args.no_system_turn,
           .is_recalled = args.is_recalled,
           .now_us = WallClock::NowUs()};
 }
@@ -268,11 +271,24 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
                                            .before = prepared.before,
                                            .keys = prepared.keys});
   }
+  result.may_be_refused = prepared.MayBeRefused();
+  result.holds = prepared.held_stale.has_value();
+  result.conversation = ToHex(prepared.conversation.id);
   result.body = std::exchange(prepared.body, std::nullopt);
   result.headers = std::exchange(prepared.headers, {});
   result.preparation =
       std::make_shared<Preparation>(optimizer_, parts_.branches, std::move(prepared));
   return result;
+}
+
+void Prompts::Withdraw(upstream::ExchangePreparation& refused) {
+  static_cast<Preparation&>(refused).Abandon();
+}
+
+void Prompts::NoteRefused(const upstream::ExchangePreparation& refused) {
+  const std::string said =
+      optimizer_.NoteRefused(static_cast<const Preparation&>(refused).prepared());
+  if (!said.empty()) KVGATE_LOG(kWarning, "proxy", "{}", said);
 }
 
 std::function<void()> Prompts::RecallOf(const prompt::Prepared& prepared, std::string_view tenant) {
@@ -325,6 +341,10 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   record.conversation_origin = prepared.conversation.origin;
   for (const prompt::parse::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
   if (record.provider != prompt::kLocalProvider) record.plan = PlanOf(prepared);
+  if (prepared.held_stale) {
+    record.held_stale = {.num_lines = static_cast<int64_t>(prepared.held_stale->num_lines),
+                         .seconds = prepared.held_stale->seconds};
+  }
   // A refused request has written no cache entry that a later one could read.
   if (record.status < 200 || record.status >= 300) return;
   const prompt::Report report = own.Finish({.usage = record.usage,
@@ -362,6 +382,16 @@ void WriteEdit(const prompt::parse::Edit& edit, std::string_view body,
   json.Key("after").String(std::string_view(edit.bytes).substr(0, kShownBytesMax));
   json.Key("bytes_removed").Unsigned(edit.span.size());
   json.Key("bytes_added").Unsigned(edit.bytes.size()).EndObject();
+}
+
+void WriteHold(const prompt::Prepared& prepared, protocol::form::JsonWriter& json) {
+  json.Key("held_stale");
+  if (!prepared.held_stale) {
+    json.Null();
+    return;
+  }
+  json.BeginObject().Key("lines").Unsigned(prepared.held_stale->num_lines);
+  json.Key("seconds").Integer(prepared.held_stale->seconds).EndObject();
 }
 
 void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off,
@@ -497,6 +527,7 @@ std::string Prompts::Explain(const Args& args) const {
   } else {
     WritePlan(prepared.plan, json);
   }
+  WriteHold(prepared, json);
   WriteRules(prepared, asked.rules_off | RulesOffIn(prepared.mode), json);
   WriteSources(args, json);
   json.Key("templates").BeginArray();

@@ -71,6 +71,7 @@ class Prompts {
     std::string_view credential;                 // as sent to the upstream
     bool is_recalled = false;                    // Prompt::recall of an earlier call has been run
     bool is_fixed = false;                       // nothing of this request may be changed
+    bool no_system_turn = false;                 // see OptimizeArgs
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.
@@ -104,7 +105,16 @@ class Prompts {
     std::function<void()> recall;
     // What has to be on disk before the request goes out, or as long as it may wait for that.
     std::optional<BranchStore::Write> write;
+    // If the upstream refuses the request (400), it may take one prepared with `no_system_turn`.
+    bool may_be_refused = false;
+    bool holds = false;        // values of some lines are held back
+    std::string conversation;  // its id, in hex
   };
+  // Call it for what was refused, before it is prepared with `no_system_turn`.
+  static void Withdraw(upstream::ExchangePreparation& refused);
+  // Call it if the upstream has then taken it. Logs what no more request to it will have.
+  void NoteRefused(const upstream::ExchangePreparation& refused);
+
   // Stores a write; waits for the disk.
   void Commit(const BranchStore::Write& write) { parts_.branches->Commit(write); }
   // As BranchStore::GoOut.

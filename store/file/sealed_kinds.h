@@ -26,7 +26,8 @@ inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
                                            .source = "service.prompt_store",
                                            .name = "a part of a prompt"};
 inline constexpr SealedKind kBranchKind = {.magic = 0x5242564b,  // "KVBR"
-                                           .version = 1,
+                                           .version = 2,
+                                           .sealed_version_min = 1,
                                            .purpose = "branches",
                                            .source = "service.branch_store",
                                            .name = "a row of a conversation"};

@@ -364,16 +364,16 @@ mode = "{mode}"
             told = json.loads(self.explain(*asked, *arguments))
             self.assertIn("tools_order", [edit["rule"] for edit in told["edits"]])
             self.assertEqual(len(self.provider.requests), before)
-        self.assertEqual(len(told["rules"]), 17)
+        self.assertEqual(len(told["rules"]), 18)
         self.assertEqual({rule["name"] for rule in told["rules"] if not rule["on"]},
                          {"volatile_moved", "volatile_held", "reminder_kept", "system_slots",
-                          "tool_slots", "user_slots"})
+                          "tool_slots", "user_slots", "system_turn"})
         self.assertGreater(told["sources"]["tools"], 0)
         shown = self.explain(*here)
         self.assertLessEqual(max(len(line) for line in shown.splitlines()
                                  if not line.startswith("  ")), 100, shown)
         self.assertIn("rules off    volatile_moved, volatile_held, reminder_kept, system_slots,\n"
-                      "             tool_slots, user_slots\n", shown)
+                      "             tool_slots, user_slots, system_turn\n", shown)
         alone = self.explain(*here, "--mode", "observe")
         self.assertIn("no edits", alone)
         self.assertIn("rules off    all\n", alone)

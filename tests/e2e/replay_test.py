@@ -254,6 +254,7 @@ class SentTest(ReplayCase):
     def check_lines(self, lines, sent):
         self.check_edits(lines, sent)
         told = {}  # by conversation: every line that its client has sent until now
+        system_told = {}  # and those of its system prompt, which alone the gateway's own turns hold
         for line in sent:
             if line["column"] == "direct":
                 continue
@@ -266,7 +267,13 @@ class SentTest(ReplayCase):
             wanted, found = replay_runner.prompt_lines(asked), replay_runner.prompt_lines(got)
             known = told.setdefault(came["conversation"], set())
             known.update(wanted)
-            self.assertEqual([text for text in found if text not in known | FRAME], [])
+            self.assertEqual(
+                [text for text in found if text not in known | FRAME | {"developer"}], [])
+            front = system_told.setdefault(came["conversation"], set())
+            front.update(replay_runner.prompt_lines(replay_runner.system_of(asked)))
+            for turn in got.get("messages", got.get("input")):
+                if turn.get("role") == "developer":
+                    self.assertLessEqual(set(replay_runner.prompt_lines(turn["content"])), front)
             missing = [text for text in wanted if text not in found]
             cut = "".join(came["body"].encode()[edit["begin"]:edit["end"]].decode()
                           for edit in line["edits"] if edit["rule"].startswith("volatile_"))

@@ -39,6 +39,33 @@ def check(body):
         raise BadRequest("max_tokens: 0 cannot be used with stream")
 
 
+CLEAR_AT_BETA = "mid-conversation-system-clear-at-2026-08-21"
+
+
+def check_system_turns(body, betas, takes):
+    """Mid-conversation system messages: which `takes` ("", "plain" or "clear_at")."""
+    if CLEAR_AT_BETA in betas and takes != "clear_at":
+        raise BadRequest(f"Unexpected value(s) `{CLEAR_AT_BETA}` for the `anthropic-beta` header")
+    turns = body["messages"]
+    for index, turn in enumerate(turns):
+        if turn["role"] != "system":
+            continue
+        if not takes:
+            raise BadRequest(f"messages.{index}.role: system is not supported")
+        if index == 0 or turns[index - 1]["role"] != "user":
+            raise BadRequest(f"messages.{index}: a system message has to follow a user turn")
+        if "clear_at" in turn and CLEAR_AT_BETA not in betas:
+            raise BadRequest(f"messages.{index}.clear_at: Extra inputs are not permitted")
+
+
+def shown(body):
+    """The body without the system messages that a later user message has cleared."""
+    turns = body.get("messages") or []
+    last_user = max((i for i, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
+    return {**body, "messages": [turn for index, turn in enumerate(turns)
+                                 if "clear_at" not in turn or index > last_user]}
+
+
 def tool_use(body):
     tools = body.get("tools") or []
     if not tools or "call the tool" not in canonical(body["messages"][-1:]):

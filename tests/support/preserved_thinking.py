@@ -65,7 +65,8 @@ def check(body):
                 if not drops:
                     raise BadRequest(f"{path}: thinking was made for another prefix")
                 dropped.append({"type": "thinking_dropped", "path": path})
-        prefix.add(message)
+        if "clear_at" not in message:  # it is shown for a while only, and binds nothing
+            prefix.add(message)
     kept = "".join("x" if has else " " for has in with_thinking).strip()
     if " " in kept:
         raise BadRequest("thinking was removed from the middle")

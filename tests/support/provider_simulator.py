@@ -56,6 +56,7 @@ class Simulator:
         self.requests, self.faults = [], []
         self.responses = {}
         self.clock_offset = 0.0
+        self.system_turns = None  # Anthropic's: "", "plain" or "clear_at"; None: not looked at
         self.thinks = False  # models that bind thinking to the prefix think, and refuse another one
         self.num_connections = 0
         self.num_open = 0
@@ -267,9 +268,13 @@ class Simulator:
             return 200, JSON, json.dumps(anthropic_dialect.count_tokens(body)).encode(), None
         if request.path == "/v1/messages":
             anthropic_dialect.check(body)
+            if self.system_turns is not None:
+                anthropic_dialect.check_system_turns(body, request.header("anthropic-beta"),
+                                                     self.system_turns)
             thinks = self.thinks and preserved_thinking.binds(body["model"])
             thought = preserved_thinking.check(body) if thinks else None
-            usage, keep = prompt_cache.anthropic_usage(self._store, body, credential)
+            usage, keep = prompt_cache.anthropic_usage(self._store, anthropic_dialect.shown(body),
+                                                       credential)
             make, make_events = anthropic_dialect.message, anthropic_dialect.message_events
         else:
             make, make_events = OPENAI[request.path]

@@ -92,6 +92,12 @@ def meaning_of_body(text):
     return body
 
 
+def system_of(body):
+    """The system prompt of what `meaning_of_body` gave."""
+    turns = [turn["content"] for turn in body.get("messages", [])[:1] if turn["role"] == "system"]
+    return [body.get("system", []), body.get("instructions", []), turns]
+
+
 def prompt_lines(body):
     """How often each line of text stands in what `meaning_of_body` gave."""
     lines = collections.Counter()

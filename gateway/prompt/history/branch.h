@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/ledger/prices.h"
 #include "gateway/prompt/history/conversation.h"
 #include "gateway/prompt/history/ephemeral.h"
 #include "gateway/prompt/parse/edit.h"
@@ -61,6 +62,10 @@ struct Branch {
   // because what was sent stays as it is.
   Mode mode{};
   uint32_t rules_off = 0;
+  // What its model takes behind tool results; it only sinks, where a provider has refused one.
+  ledger::SystemTurn system_turn = ledger::SystemTurn::kNone;
+  // Time of the last request before those that held a slot's value back; 0: none is held now.
+  int64_t held_since_us = 0;
   uint64_t token = 0;        // names this very request, beyond the process
   bool is_restored = false;  // of an earlier process; see restored_branch.h
   bool is_lost = false;      // what was sent before it is not known; it goes out as received

@@ -33,6 +33,9 @@ struct SentSegment {
   std::optional<parse::Breakpoint> breakpoint;  // the breakpoint that went out with it
   bool is_volatile = false;
   bool has_volatile = false;
+  // A turn of the gateway's own (gateway/prompt/rewrite/system_turn.h), which its caller never
+  // says. It counts as volatile, so that nobody is recognised by it.
+  bool is_ours = false;
   uint32_t num_tokens = 0;
 };
 

@@ -74,6 +74,22 @@ bool AreShared(const parse::SharedList<T>& a, const parse::SharedList<T>& b, siz
   return &a[i] == &b[i];
 }
 
+// Returns true if what the caller says now begins with all that it said before.
+bool ClientExtends(const Branch& before, const Branch& now) {
+  const SentSegments& old = before.request.segments;
+  const SentSegments& sent = now.request.segments;
+  size_t k = 0;
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (old[i].is_ours) continue;
+    while (k < sent.size() && sent[k].is_ours) ++k;
+    if (k == sent.size()) return false;
+    const bool is_shared = i == k && AreShared(old, sent, i);
+    if (!is_shared && before.forms[i].raw != now.forms[k].raw) return false;
+    ++k;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::shared_ptr<const Branch> FillFrom(const Branch& branch, std::string_view body,
@@ -114,16 +130,12 @@ bool IsUnderWay(const parse::RequestLayout& layout) {
 Rewrite RewriteOf(const Branch& before, const Branch& now) {
   const SentSegments& old = before.request.segments;
   const SentSegments& sent = now.request.segments;
-  bool client_extends = sent.size() >= old.size();
-  bool extends = client_extends;
-  const size_t common = std::min(old.size(), sent.size());
-  for (size_t i = 0; i < common && (extends || client_extends); ++i) {
-    if (AreShared(old, sent, i)) continue;
-    extends = extends && old[i].sent_raw == sent[i].sent_raw;
-    client_extends = client_extends && before.forms[i].raw == now.forms[i].raw;
+  bool extends = sent.size() >= old.size();
+  for (size_t i = 0; i < old.size() && extends; ++i) {
+    extends = AreShared(old, sent, i) || old[i].sent_raw == sent[i].sent_raw;
   }
   if (extends) return Rewrite::kNone;
-  return client_extends ? Rewrite::kGateway : Rewrite::kClient;
+  return ClientExtends(before, now) ? Rewrite::kGateway : Rewrite::kClient;
 }
 
 }  // namespace kvgate::prompt::history

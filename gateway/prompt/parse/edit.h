@@ -33,16 +33,18 @@ enum class Rule : uint8_t {
   kOutputCap,        // the key's limits on output tokens are applied
   kThinkingRemoved,  // thinking goes where its prefix may not be the one that was sent before
   // stabilize; it stands here because the numbers of rules are kept on disk
-  kUserSlots,  // lines of a conversation's first user text that are known to change
+  kUserSlots,   // lines of a conversation's first user text that are known to change
+  kSystemTurn,  // lines of the system prompt go out in a turn of its own behind tool results
 };
-inline constexpr size_t kNumRules = 17;
+inline constexpr size_t kNumRules = 18;
 std::string_view RuleName(Rule rule);  // "tools_order"
 
 constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
 // The rules that only the mode `stabilize` applies, one bit each.
 inline constexpr uint32_t kStabilizeRules = Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) |
                                             Bit(Rule::kReminderKept) | Bit(Rule::kSystemSlots) |
-                                            Bit(Rule::kToolSlots) | Bit(Rule::kUserSlots);
+                                            Bit(Rule::kToolSlots) | Bit(Rule::kUserSlots) |
+                                            Bit(Rule::kSystemTurn);
 
 // The bytes of `span` are replaced by `bytes`.
 struct Edit {

@@ -7,6 +7,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/system_turn.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -148,7 +149,10 @@ void BodyWriter::AddPlanSegment(const Outgoing& out) {
   if (segment.now != nullptr) {
     describe(*segment.now);
   } else {
-    describe(*draft_.Before(segment));
+    describe(draft_.Added(segment));
+    // It stays as it is from now on.
+    if (draft_.Added(segment).is_ours) plan.is_volatile = false;
+    if (IsCleared(draft_, out.draft)) plan.num_tokens = 0;
   }
   plan.markable = Markable(segment);
   plan.breakpoint = out.caller;
@@ -320,14 +324,14 @@ void BodyWriter::WriteHead(const DraftSegment& segment) {
 
 void BodyWriter::WritePutBack(size_t index) {
   const DraftSegment& segment = draft_.segments[index];
-  const SentSegment& before = *draft_.Before(segment);
+  const SentSegment& before = draft_.Added(segment);
   if (segment.slot == nullptr && before.place.block >= 0) return;  // written with its head
   std::string bytes = *segment.bytes;
   if (segment.slot == nullptr && before.content == Content::kMessageHead) {
     std::string blocks;
     for (size_t i = index + 1; i < draft_.segments.size(); ++i) {
       const DraftSegment& block = draft_.segments[i];
-      if (block.now != nullptr || draft_.Before(block)->place.block < 0) break;
+      if (block.now != nullptr || draft_.Added(block).place.block < 0) break;
       blocks += (blocks.empty() ? "" : ",") + *block.bytes;
     }
     bytes.insert(segment.head_split, blocks);
@@ -339,10 +343,15 @@ void BodyWriter::WritePutBack(size_t index) {
     const bool is_block = segment.slot != nullptr;
     if (is_block && next.now->place.element != segment.slot->place.element) break;
     const uint32_t at = is_block ? next.now->span.begin : next.now->element.begin;
-    Add(Rule::kReminderKept, {at, at}, bytes + ",", PathOf(next.now->place));
+    Add(segment.rule, {at, at}, bytes + ",", PathOf(next.now->place));
     return;
   }
-  if (segment.slot == nullptr) return;
+  if (segment.slot == nullptr) {
+    if (!before.is_ours) return;
+    const uint32_t end = draft_.layout.messages.end - 1;
+    Add(segment.rule, {end, end}, "," + bytes, PathOf(before.place));
+    return;
+  }
   const uint32_t at = segment.slot->blocks.end - 1;
   Add(Rule::kReminderKept, {at, at}, "," + bytes, PathOf(segment.slot->place));
 }
@@ -418,7 +427,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
             .has_volatile = now.has_volatile,
             .num_tokens = now.num_tokens};
   } else {
-    sent = *before;
+    sent = draft_.Added(segment);
   }
   sent.breakpoint = out.planned;
   sent.sent_raw = out.raw;
@@ -435,8 +444,13 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
 CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) const {
   const DraftSegment& segment = draft_.segments[out.draft];
   const CallerForm* before = draft_.FormBefore(segment);
-  if (segment.now == nullptr) return *before;
   CallerForm form;
+  if (segment.now == nullptr) {
+    if (before != nullptr) return *before;
+    form.rule = segment.rule;
+    form.carried = segment.carried;
+    return form;
+  }
   form.raw = segment.now->raw;
   form.rule = segment.rule;
   form.as_list = segment.as_list || out.to_list;
@@ -493,7 +507,7 @@ int64_t BodyWriter::ttl_seconds() const {
 
 Place BodyWriter::PlaceOf(const Outgoing& out, const Place& last) const {
   const DraftSegment& segment = draft_.segments[out.draft];
-  Place place = segment.now != nullptr ? segment.slot->place : draft_.Before(segment)->place;
+  Place place = segment.now != nullptr ? segment.slot->place : draft_.Added(segment).place;
   if (place.element < 0) return place;
   const bool is_block = place.block >= 0;
   place.element = last.field == place.field ? last.element + (is_block ? 0 : 1) : 0;

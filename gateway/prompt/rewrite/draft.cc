@@ -23,6 +23,8 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
               .lines_move = false,
               .binds_thinking = false,
               .slots = nullptr,
+              .system_turn = ledger::SystemTurn::kNone,
+              .num_held = 0,
               .notes = {}};
   draft.segments.reserve(layout.segments.size());
   for (const parse::Segment& segment : layout.segments) {

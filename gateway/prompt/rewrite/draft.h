@@ -23,7 +23,7 @@ struct UnsaidLine {
 
 struct DraftSegment {
   const parse::Segment* now =
-      nullptr;  // the caller's value; null: put back from the request before
+      nullptr;  // the caller's value; null: put back from the request before, or the gateway's own
   const parse::Segment* slot =
       nullptr;           // its position in the body; a tool may take another tool's. For
                          // a block put back: its message's head; for a message: null
@@ -40,6 +40,8 @@ struct DraftSegment {
   std::vector<templates::CarriedLine> carried;  // lines of other segments in `inner`
   std::vector<history::Ephemeral> left;         // in `bytes`, but no longer in the caller's value
   std::shared_ptr<const templates::TextState> text;  // the lines of the caller's value, if read
+  // A turn of the gateway's own that is new; its position is then at the end.
+  std::shared_ptr<const history::SentSegment> ours;
 };
 
 // Discards every decision on the segment, so that its caller's bytes go out.
@@ -56,6 +58,8 @@ struct Draft {
   bool lines_move = false;
   bool binds_thinking = false;  // the model refuses thinking behind another prefix than its own
   std::shared_ptr<const templates::SlotSet> slots;  // those that the conversation began with
+  ledger::SystemTurn system_turn = ledger::SystemTurn::kNone;  // that may be added and sent again
+  size_t num_held = 0;  // lines of slots whose present values nothing says
   std::vector<std::string> notes;
 
   bool Allows(parse::Rule rule) const {
@@ -63,6 +67,10 @@ struct Draft {
   }
   const history::SentSegment* Before(const DraftSegment& segment) const {
     return segment.before < 0 ? nullptr : &branch->request.segments[segment.before];
+  }
+  // Returns what is known of a segment that its caller does not say. REQUIRES: `now` is null.
+  const history::SentSegment& Added(const DraftSegment& segment) const {
+    return segment.ours ? *segment.ours : *Before(segment);
   }
   const history::CallerForm* FormBefore(const DraftSegment& segment) const {
     return segment.before < 0 ? nullptr : &branch->forms[segment.before];

@@ -10,6 +10,7 @@
 #include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/rewrite/stabilize.h"
+#include "gateway/prompt/rewrite/system_turn.h"
 #include "gateway/prompt/rewrite/tail.h"
 #include "gateway/prompt/rewrite/thinking.h"
 
@@ -125,7 +126,12 @@ class Aligner {
     while (b < before_.size() && n < turns_.size()) {
       std::vector<DraftSegment> out;
       const bool is_last = n + 1 == turns_.size();
-      if (WasLeftOut(draft_, before_[b], turns_[n])) {
+      if (sent_[before_[b].first].is_ours) {
+        const size_t own = before_[b++].first;
+        if (!MaySendAgain(draft_, sent_[own])) continue;
+        out.push_back(Back(own, nullptr));
+        out.back().rule = Rule::kSystemTurn;
+      } else if (WasLeftOut(draft_, before_[b], turns_[n])) {
         for (size_t k = 0; k < turns_[n].count; ++k) out.push_back(Out(turns_[n].first + k));
         ++n;
       } else if (Match(before_[b], turns_[n], is_last, out) ||
@@ -170,6 +176,7 @@ class Aligner {
       return true;
     };
     for (; n < turns_.size() && is_paired(turns_[n]); ++n) {
+      if (b < before_.size() && sent_[before_[b].first].is_ours) break;
       b += draft_.segments[turns_[n].first].dropped ? 0 : 1;
     }
     return {b, n};

@@ -152,6 +152,7 @@ void PairTurns(Draft& draft, const history::SentSegments& sent) {
   const std::vector<Element> turns = ElementsOf(draft.layout.segments, Section::kMessages);
   size_t b = 0;
   for (const Element& turn : turns) {
+    while (b < before.size() && sent[before[b].first].is_ours) ++b;
     if (b == before.size()) return;
     if (WasLeftOut(draft, before[b], turn)) {
       std::for_each_n(draft.segments.begin() + static_cast<ptrdiff_t>(turn.first), turn.count,

@@ -356,7 +356,7 @@ class PrefixLines {
       SlotText said{.json = JsonOf(decoded, state, slot),
                     .slot = slot.slot,
                     .first = {},
-                    .is_users = !IsOfPrefix(out)};
+                    .place = PlaceOf(out)};
       if (!slot.moved) said.first = slot.first;
       lines_.slots.push_back(std::move(said));
     }

@@ -7,7 +7,8 @@
 // have edited one, so it is known from its second change on. The contract:
 //
 //   - What a caller says reaches the provider in the request that says it: in its place, or as a
-//     line of the newest text. If no text can take the line, it goes out in its place; the prefix
+//     line of the request's end (`tail`). If nothing there can take the line, a value is held back
+//     until something can, and said to be ("held_stale"); words go out in their place, the prefix
 //     then breaks, and the record says at which path. A billing header, which nobody reads, is the
 //     exception.
 //   - What a caller no longer says is not sent, because a deletion is an edit. There are two

@@ -6,11 +6,9 @@
 #include <utility>
 
 #include "gateway/prompt/parse/breakpoints.h"
-#include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/request_layout.h"
-#include "gateway/prompt/parse/volatile_line.h"
 #include "gateway/prompt/rewrite/carrier.h"
-#include "gateway/prompt/templates/text_lines.h"
+#include "gateway/prompt/rewrite/system_turn.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -21,44 +19,25 @@ namespace {
 // Outdated lines of this total size may stay in any request.
 constexpr size_t kOutdatedBytes = 16U << 10;
 
-// Returns true if `line` stands somewhere in `json` as a whole between spaces, tags or line ends.
-bool HasLine(std::string_view json, std::string_view line) {
-  const auto begins = [&](size_t at) {
-    if (at == 0 || json[at - 1] == '"' || json[at - 1] == '>' || json[at - 1] == ' ') return true;
-    return at > 1 && json[at - 2] == '\\';
-  };
-  const auto ends = [&](size_t at) {
-    return at == json.size() || json[at] == '"' || json[at] == '<' || json[at] == '\\';
-  };
-  for (size_t at = json.find(line); at != std::string_view::npos; at = json.find(line, at + 1)) {
-    if (begins(at) && ends(at + line.size())) return true;
-  }
-  return false;
-}
-
-bool IsIn(const std::vector<std::string>& lines, std::string_view line) {
-  return std::find(lines.begin(), lines.end(), line) != lines.end();
-}
-
-// AreOfOneSlot for two lines in JSON spelling.
-bool AreOfOneSlotJson(std::string_view a, std::string_view b) {
-  const auto quoted = [](std::string_view line) { return "\"" + std::string(line) + "\""; };
-  std::string before;
-  std::string now;
-  return parse::DecodeString(quoted(a), before) && parse::DecodeString(quoted(b), now) &&
-         (parse::AreOfOneSlot(before, now) || templates::ChangedValues(before, now));
-}
-
 // Returns true if the two say the same thing at two times.
 bool AreOfOneSlot(const CarriedLine& a, const CarriedLine& b) {
   if (a.slot != 0 || b.slot != 0) return a.slot == b.slot;
   return AreOfOneSlotJson(a.json, b.json);
 }
 
+// How a line reaches the provider.
+enum class Way : uint8_t {
+  kNone,
+  kTurn,     // in a system turn
+  kText,     // at the end of a text that is new
+  kHeld,     // not now
+  kOldText,  // at the end of a text that was sent before
+};
+
 class TailWriter {
  public:
   TailWriter(Draft& draft, const TailLines& lines)
-      : draft_(draft), moved_(lines.moved), slots_(lines.slots) {}
+      : draft_(draft), moved_(lines.moved), slots_(lines.slots), said_(draft, lines) {}
 
   bool Run() {
     for (DraftSegment& out : draft_.segments) {
@@ -69,23 +48,38 @@ class TailWriter {
     FindCarrier();
     while (HasOneGoAsItCame()) {
     }
-    if (carrier_.segment == nullptr) {
-      if (SystemIsMissing()) return false;
-    } else {
+    if (carrier_.segment == nullptr && SystemIsMissing()) return false;
+    if (carrier_.segment != nullptr) {
       Renew();
       while (HasOneGoAsItCame()) {
       }
-      Append();
     }
+    Append();
     if (draft_.lines_move) draft_.tail = moved_;
     return true;
   }
 
  private:
   void FindCarrier() {
-    carrier_ = draft_.Allows(parse::Rule::kVolatileMoved) ? NewestCarrier(draft_) : Carrier{};
+    carrier_ = MayMove() ? NewestCarrier(draft_) : Carrier{};
+    // The newest words of a user take lines themselves.
+    const bool is_words =
+        carrier_.segment != nullptr && !carrier_.is_result && IsInNewestTurn(*carrier_.segment);
+    adds_turn_ = MayMove() && !is_words && MayAddSystemTurn(draft_);
+  }
+  bool MayMove() const { return draft_.Allows(parse::Rule::kVolatileMoved); }
+  bool IsInNewestTurn(const DraftSegment& out) const {
+    return out.now->place.element == draft_.layout.segments.back().place.element;
   }
 
+  Way WayOf(const CarriedLine& line) const {
+    if (adds_turn_ && said_.IsSystems(line)) return Way::kTurn;
+    const DraftSegment* const text = carrier_.segment;
+    if (text != nullptr && (text->before < 0 || IsInNewestTurn(*text))) return Way::kText;
+    // Where the rule is off, it would never be said.
+    if (MayMove() && said_.HasEarlier(line)) return Way::kHeld;
+    return text == nullptr ? Way::kNone : Way::kOldText;
+  }
   // A segment that goes out as before has the same unsaid lines, whose earlier carrier may be gone.
   void TakeOver(DraftSegment& out) const {
     const history::SentSegment* before = draft_.Before(out);
@@ -96,16 +90,6 @@ class TailWriter {
   }
 
   // --- Lines that earlier requests carried
-
-  // Returns the other segments' lines in bytes that go out again; null if there are none.
-  const std::vector<CarriedLine>* CarriedAgain(const DraftSegment& out) const {
-    const history::CallerForm* form = draft_.FormBefore(out);
-    if (form == nullptr || form->carried.empty() || out.dropped) return nullptr;
-    const history::SentSegment& before = *draft_.Before(out);
-    const bool again = out.now == nullptr || (out.bytes && out.bytes == before.bytes) ||
-                       before.same == out.now->same;
-    return again ? &form->carried : nullptr;
-  }
 
   // A line that its caller no longer says stays only in front of one that has replaced it. Such
   // lines pile up: when they exceed half of the body (16 KiB at least), all of them leave at once.
@@ -118,11 +102,12 @@ class TailWriter {
   }
   size_t OutdatedAfterTakingBack(bool all) {
     std::vector<CarriedLine> later;  // lines that are said behind this segment and still hold
-    const bool has_carrier = carrier_.segment != nullptr;
-    if (has_carrier) later = Missing();
+    const auto is_placed = [&](const CarriedLine& line) { return WayOf(line) != Way::kNone; };
+    const std::vector<CarriedLine> missing = Missing();
+    std::copy_if(missing.begin(), missing.end(), std::back_inserter(later), is_placed);
     size_t outdated = 0;
     for (size_t i = draft_.segments.size(); i-- > 0;) {
-      const std::vector<CarriedLine>* carried = CarriedAgain(draft_.segments[i]);
+      const std::vector<CarriedLine>* carried = said_.CarriedAgain(draft_.segments[i]);
       if (carried == nullptr) continue;
       std::vector<CarriedLine> current;
       bool stays = true;
@@ -143,14 +128,14 @@ class TailWriter {
       if (!stays) i = Restore(i);
       for (CarriedLine& line : current) {
         // The lines of a text that goes out without them are said at the end instead.
-        if (stays || has_carrier) later.push_back(std::move(line));
+        if (stays || is_placed(line)) later.push_back(std::move(line));
       }
     }
     return outdated;
   }
   // Returns true if it is a line of this request that left its place.
   bool IsMovedLine(const CarriedLine& line) const {
-    if (line.slot == 0) return IsIn(moved_, line.json);
+    if (line.slot == 0) return said_.IsMoved(line.json);
     return std::any_of(slots_.begin(), slots_.end(), [&](const SlotText& slot) {
       return slot.slot == line.slot && slot.json == line.json;
     });
@@ -162,13 +147,13 @@ class TailWriter {
   // The lines carried by a text that goes out unchanged are said again, because an earlier value
   // may stand between it and another place that says the line.
   void KeepCarried(const DraftSegment& out) {
-    const std::vector<CarriedLine>* carried = CarriedAgain(out);
+    const std::vector<CarriedLine>* carried = said_.CarriedAgain(out);
     if (carried == nullptr) return;
     std::copy_if(carried->begin(), carried->end(), std::back_inserter(again_),
                  [&](const CarriedLine& line) { return line.slot == 0 && IsSaidByCaller(line); });
   }
   void LetGo(DraftSegment& out) {
-    said_slots_.reset();
+    said_.Forget();
     KeepCarried(out);
     GoAsItCame(out);
   }
@@ -181,8 +166,13 @@ class TailWriter {
       LetGo(segments[index]);
       return index;
     }
-    said_slots_.reset();
+    said_.Forget();
     KeepCarried(segments[index]);
+    if (draft_.Added(segments[index]).is_ours) {
+      segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(index));
+      FindCarrier();
+      return index;
+    }
     const auto is_block = [&](size_t i) {
       return segments[i].now == nullptr && draft_.Before(segments[i])->place.block >= 0;
     };
@@ -196,6 +186,7 @@ class TailWriter {
     }
     segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(begin),
                    segments.begin() + static_cast<std::ptrdiff_t>(end));
+    FindCarrier();
     return begin;
   }
 
@@ -204,9 +195,15 @@ class TailWriter {
   // A text that was sent before is sent again with further lines. If it is in the last turn,
   // nothing was cached behind it.
   void Renew() {
-    if (carrier_.segment->before < 0 || Missing().empty()) return;
+    if (carrier_.segment->before < 0) return;
+    const std::vector<CarriedLine> missing = Missing();
+    const auto needs_text = [&](const CarriedLine& line) {
+      const Way way = WayOf(line);
+      return way == Way::kText || way == Way::kOldText;
+    };
+    if (std::none_of(missing.begin(), missing.end(), needs_text)) return;
     const parse::Place place = carrier_.segment->now->place;
-    if (place.element != draft_.layout.segments.back().place.element) {
+    if (!IsInNewestTurn(*carrier_.segment)) {
       draft_.notes.push_back(parse::PathOf(place) +
                              ": no newer text can take new lines, which breaks the prefix here");
     }
@@ -220,73 +217,57 @@ class TailWriter {
       if (std::find(missing.begin(), missing.end(), line) == missing.end()) missing.push_back(line);
     };
     for (const std::string& line : moved_) {
-      if (!IsMovedSaid(line)) add({.json = line});
+      if (!said_.IsMovedSaid(line)) add({.json = line});
     }
     for (const SlotText& line : slots_) {
-      if (!IsSlotSaid(line)) add({.json = line.json, .slot = line.slot});
+      if (!said_.IsSlotSaid(line)) add({.json = line.json, .slot = line.slot});
     }
     for (const CarriedLine& line : again_) add(line);
     for (const DraftSegment& out : draft_.segments) {
       for (const UnsaidLine& line : out.unsaid) {
-        if (!IsSaid(line.json, line.is_news)) add({.json = line.json});
+        if (!said_.IsSaid(line.json, line.is_news)) add({.json = line.json});
       }
     }
     return missing;
   }
-  bool IsUsers(const CarriedLine& line) const {
-    return line.slot != 0 && std::any_of(slots_.begin(), slots_.end(), [&](const SlotText& slot) {
-             return slot.slot == line.slot && slot.is_users;
-           });
-  }
-  // Returns true if the provider's newest line of the slot is this one.
-  bool IsSlotSaid(const SlotText& line) const {
-    const std::vector<CarriedLine>& said = SaidSlots();
-    const auto found = std::find_if(said.begin(), said.end(),
-                                    [&](const CarriedLine& it) { return it.slot == line.slot; });
-    return found != said.end() ? found->json == line.json : line.first == line.json;
-  }
-  // Returns the newest line of each slot of this request that goes out again.
-  const std::vector<CarriedLine>& SaidSlots() const {
-    if (said_slots_) return *said_slots_;
-    said_slots_.emplace();
-    const auto is_asked = [&](const CarriedLine& line) {
-      const auto is_one = [&](const auto& it) { return it.slot == line.slot; };
-      return std::any_of(slots_.begin(), slots_.end(), is_one) &&
-             std::none_of(said_slots_->begin(), said_slots_->end(), is_one);
-    };
-    for (auto out = draft_.segments.rbegin(); out != draft_.segments.rend(); ++out) {
-      if (said_slots_->size() == slots_.size()) break;
-      const std::vector<CarriedLine>* carried = CarriedAgain(*out);
-      if (carried == nullptr) continue;
-      std::copy_if(carried->begin(), carried->end(), std::back_inserter(*said_slots_), is_asked);
-    }
-    return *said_slots_;
-  }
-  bool IsMovedSaid(const std::string& line) const {
-    return IsIn(draft_.tail, line) && IsSaid(line, false);
-  }
   bool IsMissing(const DraftSegment& out) const {
-    return std::any_of(out.unsaid.begin(), out.unsaid.end(),
-                       [&](const UnsaidLine& line) { return !IsSaid(line.json, line.is_news); });
+    return std::any_of(out.unsaid.begin(), out.unsaid.end(), [&](const UnsaidLine& line) {
+      return !said_.IsSaid(line.json, line.is_news);
+    });
   }
   static bool IsOfSystem(const DraftSegment& out) {
     return out.now != nullptr && out.now->place.section == parse::Section::kSystem;
   }
+  // Returns true if nothing can say a line of the system prompt or a slot, nor hold it.
   bool SystemIsMissing() const {
-    return std::any_of(draft_.segments.begin(), draft_.segments.end(),
-                       [&](const auto& out) { return IsOfSystem(out) && IsMissing(out); }) ||
-           !std::all_of(moved_.begin(), moved_.end(),
-                        [&](const std::string& line) { return IsMovedSaid(line); }) ||
-           !std::all_of(slots_.begin(), slots_.end(),
-                        [&](const SlotText& line) { return IsSlotSaid(line); });
+    const auto has_no_way = [&](const CarriedLine& line) { return WayOf(line) == Way::kNone; };
+    const auto is_lost = [&](const DraftSegment& out) {
+      return IsOfSystem(out) &&
+             std::any_of(out.unsaid.begin(), out.unsaid.end(), [&](const UnsaidLine& line) {
+               return !said_.IsSaid(line.json, line.is_news) && has_no_way({.json = line.json});
+             });
+    };
+    return std::any_of(draft_.segments.begin(), draft_.segments.end(), is_lost) ||
+           std::any_of(moved_.begin(), moved_.end(),
+                       [&](const std::string& line) {
+                         return !said_.IsMovedSaid(line) && has_no_way({.json = line});
+                       }) ||
+           std::any_of(slots_.begin(), slots_.end(), [&](const SlotText& line) {
+             return !said_.IsSlotSaid(line) && has_no_way({.json = line.json, .slot = line.slot});
+           });
+  }
+  static bool IsTool(const DraftSegment& out) {
+    return out.now->place.section == parse::Section::kTools;
   }
   // Sends one turn or tool unchanged that no later text can speak for; false if there is none.
-  // Lines that it carried then have to be said anew, so the caller asks again after each.
+  // Lines that it carried then have to be said anew, so the caller asks again after each. The
+  // values of a tool are held instead.
   bool HasOneGoAsItCame() {
     bool is_behind = carrier_.segment == nullptr;
     for (DraftSegment& out : draft_.segments) {
       is_behind = is_behind || &out == carrier_.segment;
       if (out.now == nullptr || IsOfSystem(out) || !is_behind || !IsMissing(out)) continue;
+      if (IsTool(out) && MayMove()) continue;
       draft_.notes.push_back(parse::PathOf(out.now->place) +
                              ": no text of this request can take its new values, it goes out as "
                              "it came, which breaks the prefix");
@@ -296,13 +277,29 @@ class TailWriter {
     return false;
   }
 
+  // Says the missing lines, each in its way.
   void Append() {
-    std::vector<CarriedLine> said = Missing();
-    if (said.empty()) return;
+    std::vector<CarriedLine> in_turn;
+    std::vector<CarriedLine> in_text;
+    for (CarriedLine& line : Missing()) {
+      const Way way = WayOf(line);
+      if (way == Way::kTurn) in_turn.push_back(std::move(line));
+      if (way == Way::kText) in_text.push_back(std::move(line));
+      if (way == Way::kHeld) ++draft_.num_held;
+    }
+    if (draft_.num_held > 0) {
+      draft_.notes.push_back("held_stale: no text of this request can take the new values of " +
+                             std::to_string(draft_.num_held) +
+                             " line(s); the provider keeps the earlier ones until one can");
+    }
+    if (!in_text.empty()) AppendToText(std::move(in_text));
+    if (!in_turn.empty()) AddSystemTurn(draft_, std::move(in_turn));  // moves the segments
+  }
+  void AppendToText(std::vector<CarriedLine> said) {
     // A user did not say the lines of the system prompt that are sentences, and a result holds
     // nothing that a user said. Lines of a user's own text keep their author.
     const auto is_plain = [&](const CarriedLine& line) {
-      return !carrier_.is_result && IsUsers(line);
+      return !carrier_.is_result && said_.IsUsers(line);
     };
     const auto framed = std::stable_partition(said.begin(), said.end(), is_plain);
     const bool is_framed =
@@ -317,37 +314,16 @@ class TailWriter {
     const parse::Span end = {carrier_.at, carrier_.at};
     carrier_.segment->inner.push_back(
         {parse::Rule::kVolatileMoved, end, added, parse::PathOf(carrier_.segment->now->place)});
-    carrier_.segment->carried = said;
-  }
-
-  // Returns true if an outgoing turn of a user, program or tool says the line; with `in_new`, only
-  // turns that were not sent before count.
-  bool IsSaid(std::string_view line, bool in_new) const {
-    for (auto out = draft_.segments.rbegin(); out != draft_.segments.rend(); ++out) {
-      if (out->dropped || (in_new && out->before >= 0)) continue;
-      const parse::Segment* now = out->now;
-      if (now != nullptr && now->place.section != parse::Section::kMessages) break;
-      const parse::Role role = now != nullptr ? now->role : draft_.Before(*out)->role;
-      const parse::Content content = now != nullptr ? now->content : draft_.Before(*out)->content;
-      if (role == parse::Role::kAssistant || content == parse::Content::kMessageHead) continue;
-      if (HasLine(OutgoingOf(*out), line)) return true;
-    }
-    return false;
-  }
-  // Returns the bytes that the rules for equal values will choose.
-  std::string_view OutgoingOf(const DraftSegment& out) const {
-    if (out.bytes) return *out.bytes;
-    const history::SentSegment* before = draft_.Before(out);
-    if (before != nullptr && before->bytes && before->same == out.now->same) return *before->bytes;
-    return out.now->span.In(draft_.body);
+    carrier_.segment->carried = std::move(said);
   }
 
   Draft& draft_;
   const std::vector<std::string>& moved_;
   const std::vector<SlotText>& slots_;
   Carrier carrier_;
+  bool adds_turn_ = false;          // lines of the system prompt have a system turn
   std::vector<CarriedLine> again_;  // lines to say again although they stand somewhere
-  mutable std::optional<std::vector<CarriedLine>> said_slots_;  // while no segment is let go
+  SaidLines said_;
 };
 
 }  // namespace

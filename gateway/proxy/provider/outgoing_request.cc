@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -32,6 +34,19 @@ constexpr size_t kMadeHereBytes = 256 * 1024;
 // Waiting is better than sending a conversation without what it has sent before, which costs its
 // cached prefix. It happens once for each conversation.
 constexpr std::chrono::seconds kRecallTime{2};
+
+// Adds a field, or an item to the list in a field that is there. `lists` holds the new values.
+void AddField(std::string_view name, std::string_view value, std::deque<std::string>& lists,
+              HeaderFields& fields, HeaderFields& added) {
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
+    return upstream::wire::SameName(field.name, name);
+  });
+  if (found == fields.end()) {
+    added.push_back({name, value});
+  } else if (found->value.find(value) == std::string_view::npos) {
+    found->value = lists.emplace_back(std::string(found->value) + "," + std::string(value));
+  }
+}
 
 }  // namespace
 
@@ -103,6 +118,29 @@ void OutgoingRequest::SayLeftOut() const {
   }
 }
 
+void OutgoingRequest::SayHeld() const {
+  if (!prompt_.holds) return;
+  constexpr std::string_view kWhat = "held_stale";
+  RequestContext& request = args_.request;
+  std::string& left_out = request.left_out();
+  if (left_out.find(kWhat) != std::string::npos) return;
+  left_out += (left_out.empty() ? "" : ", ") + std::string(kWhat);
+  if (!request.environment().service.IsFirstNotice(request.caller().tenant(), prompt_.conversation,
+                                                   kWhat)) {
+    return;
+  }
+  KVGATE_LOG(
+      kWarning, "proxy",
+      "request {}: no text of it can take the new values of lines that have left the prompt; "
+      "'{}' keeps the earlier ones until one can",
+      request.head().request_id, args_.upstream.name());
+}
+
+std::shared_ptr<upstream::ExchangePreparation> OutgoingRequest::Withdraw() {
+  if (prompt_.preparation) service::Prompts::Withdraw(*prompt_.preparation);
+  return prompt_.preparation;
+}
+
 // Examines how much of the prompt the upstream's cache can hold and makes the body to be sent.
 Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
   RequestContext& request = args_.request;
@@ -119,7 +157,8 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
       .provider = args_.upstream.provider(),
       .key = request.caller().key_config(),
       .fields = request.head().fields,
-      .credential = credential};
+      .credential = credential,
+      .no_system_turn = args_.no_system_turn};
   service::Prompts* const prompts = request.environment().options.prompts;
   const bool is_readable = request.scan().readable;
   if (!service::HasAnswer(args.endpoint) || !is_readable || prompts == nullptr) {
@@ -129,6 +168,7 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
   Result<service::Prompts::Prompt> prompt = co_await Prepare(*prompts, args);
   if (!prompt) co_return std::move(prompt).error();
   prompt_ = *std::move(prompt);
+  SayHeld();
   if (prompt_.body) {
     has_own_encoding_ = has_own_encoding_ && !is_encoded;
     sent_ = std::make_shared<const std::string>(std::move(*prompt_.body));
@@ -190,12 +230,13 @@ std::string OutgoingRequest::Head() const {
   const RequestContext& request = args_.request;
   const upstream::Upstream& upstream = args_.upstream;
   HeaderFields added;
-  HeaderFields translated;
+  HeaderFields fields = request.head().fields;
   if (translation_) {
     added = translation_->added();
-    translated = translation_->FieldsOf(request.head().fields);
+    fields = translation_->FieldsOf(fields);
   }
-  for (const auto& [name, value] : prompt_.headers) added.push_back({name, value});
+  std::deque<std::string> lists;
+  for (const auto& [name, value] : prompt_.headers) AddField(name, value, lists, fields, added);
   const std::string target =
       upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
                                      translation_ ? translation_->path() : request.head().target);
@@ -204,7 +245,7 @@ std::string OutgoingRequest::Head() const {
       {.method = request.head().method,
        .target = target,
        .host = upstream.host(),
-       .fields = translation_ ? translated : request.head().fields,
+       .fields = fields,
        .body_bytes = body().size(),
        .added = added,
        .drop_encoding = !has_own_encoding_,

@@ -22,6 +22,8 @@ class OutgoingRequest {
     upstream::Upstream& upstream;
     std::string model;        // as the upstream knows it
     bool is_renamed = false;  // the body has another name for it
+    // The upstream has refused the request with a turn of the system's own, or its beta header.
+    bool no_system_turn = false;
   };
   explicit OutgoingRequest(Args args) : args_(std::move(args)) {}
 
@@ -37,6 +39,11 @@ class OutgoingRequest {
   const std::string& body() const { return sent_ ? *sent_ : received(); }
   // The head that goes with body().
   std::string Head() const;
+
+  // Returns true if the upstream may refuse what was added, and take the rest.
+  bool may_be_refused() const { return prompt_.may_be_refused; }
+  // Forgets that the prompt was prepared; returns it for Prompts::NoteRefused.
+  std::shared_ptr<upstream::ExchangePreparation> Withdraw();
 
   // Takes the body over if it is large, so that a worker can hash it while the answer comes; its
   // memory returns to this thread's pool. Returns null otherwise.
@@ -59,6 +66,8 @@ class OutgoingRequest {
   // Waits, for a moment at most, until what goes out will be known after a restart.
   request::Task<void> Keep(service::Prompts& prompts);
   void SayLeftOut() const;
+  // Names values that are held back in the answer's head, and once a conversation in the log.
+  void SayHeld() const;
   // The body as far as it has been made.
   std::string_view text() const {
     return made_.empty() ? std::string_view(args_.request.body().text()) : std::string_view(made_);

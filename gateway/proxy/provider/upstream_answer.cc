@@ -17,6 +17,7 @@ using upstream::ExchangeOutcome;
 
 namespace {
 
+constexpr int kBadRequest = 400;
 constexpr const char* kLeft = "The client left or stopped reading.";
 
 int StatusOf(const Error& error) {
@@ -90,10 +91,37 @@ Task<Begun> UpstreamAnswer::Begin() {
   co_return begun;
 }
 
-Task<Begun> UpstreamAnswer::Ask() {
+Task<Result<void>> UpstreamAnswer::Send() {
   exchange_.Connect();
   request_.sink().Watch(this);
   const Result<void> started = co_await exchange_.Send(*outgoing_);
+  const bool is_refused = started && exchange_.status() == kBadRequest &&
+                          outgoing_->may_be_refused() && !request_.sink().is_gone();
+  if (!is_refused) co_return started;
+  request_.sink().Watch(nullptr);
+  co_await outgoing_->GiveBack();
+  const std::shared_ptr<upstream::ExchangePreparation> refused = outgoing_->Withdraw();
+  exchange_.Reopen(model_);
+  exchange_.Connect();
+  outgoing_.emplace(OutgoingRequest::Args{.request = request_,
+                                          .upstream = *exchange_.upstream(),
+                                          .model = model_,
+                                          .is_renamed = !options_.model.empty(),
+                                          .no_system_turn = true});
+  const Result<void> built = co_await outgoing_->Build(exchange_.account());
+  if (!built) co_return built;
+  if (request_.sink().is_gone()) co_return MakeError(ErrorCode::kCancelled, "proxy", kLeft);
+  request_.sink().Watch(this);
+  const Result<void> again = co_await exchange_.Send(*outgoing_);
+  // If it is refused again, its caller is at fault.
+  if (again && exchange_.status() != kBadRequest && refused) {
+    request_.environment().options.prompts->NoteRefused(*refused);
+  }
+  co_return again;
+}
+
+Task<Begun> UpstreamAnswer::Ask() {
+  const Result<void> started = co_await Send();
   if (PassesOn(started)) {
     request_.sink().Watch(nullptr);
     co_await outgoing_->GiveBack();

@@ -42,6 +42,9 @@ class UpstreamAnswer final : public Answer, private request::Watcher {
   // Chooses the upstream and checks what the caller may ask of it.
   Task<Result<upstream::Upstream*>> Choose();
   Task<Begun> Ask();
+  // Sends the request and waits for the head of the answer. If the upstream refuses what the
+  // gateway has added, the request is sent once more without.
+  Task<Result<void>> Send();
   // True if the next provider is asked instead of passing this one's answer or failure on.
   bool PassesOn(const Result<void>& started);
   Begun Refuse(const Error& error);

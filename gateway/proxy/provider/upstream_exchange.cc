@@ -42,6 +42,19 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
   account_ = std::make_shared<ExchangeAccount>(std::move(observer), caller.shared_key());
 }
 
+void UpstreamExchange::Reopen(std::string_view model) {
+  const auto body_read = end_.body_read;
+  end_.superseded = true;
+  Close();
+  exchange_.reset();
+  end_ = {};
+  end_.body_read = body_read;
+  account_.reset();
+  starts_ = true;
+  hash_is_due_ = false;
+  Open(upstream_, model);
+}
+
 void UpstreamExchange::Connect() {
   exchange_ = std::make_unique<Exchange>(*upstream_, request_.sink().executor());
 }

@@ -34,6 +34,9 @@ class UpstreamExchange {
 
   // Makes the exchange. REQUIRES: Open with an upstream.
   void Connect();
+  // Closes the account without a record, and opens another one for the same request to the same
+  // upstream.
+  void Reopen(std::string_view model);
   // Sends the request and waits for the head of the answer. `outgoing` must outlive the exchange,
   // which may still be sending when it answers.
   request::Task<Result<void>> Send(OutgoingRequest& outgoing);

@@ -226,5 +226,37 @@ TEST(PricesTest, ModelsThatBindThinkingToThePrefixAreData) {
   }
 }
 
+TEST(PricesTest, TurnsOfTheSystemsOwnAreData) {
+  const auto turn_of = [](std::string_view provider, std::string_view model) {
+    return Prices::Builtin().Find(provider, model)->system_turn;
+  };
+  for (const char* model : {"claude-opus-5-5", "claude-sonnet-5-5-20260901", "claude-fable-5-1"}) {
+    EXPECT_EQ(turn_of("anthropic", model), SystemTurn::kClearAt) << model;
+  }
+  for (const char* model : {"claude-opus-5", "claude-opus-4-8", "claude-mythos-5"}) {
+    EXPECT_EQ(turn_of("anthropic", model), SystemTurn::kPlain) << model;
+  }
+  for (const char* model : {"claude-sonnet-5", "claude-haiku-5-5", "claude-haiku-4-5", "other"}) {
+    EXPECT_EQ(turn_of("anthropic", model), SystemTurn::kNone) << model;
+  }
+  for (const char* model : {"gpt-6-sol", "gpt-5.6-codex", "gpt-5.5", "gpt-4.1", "o3"}) {
+    EXPECT_EQ(turn_of("openai", model), SystemTurn::kDeveloper) << model;
+  }
+  // Servers of the same dialect have models of such names, and they may refuse it.
+  for (const char* model : {"gpt-oss-120b", "qwen3", "m"}) {
+    EXPECT_EQ(turn_of("openai", model), SystemTurn::kNone) << model;
+  }
+  EXPECT_EQ(turn_of("deepseek", "deepseek-v4"), SystemTurn::kNone);
+  EXPECT_EQ(turn_of("bedrock", "anthropic.claude-opus-5"), SystemTurn::kNone);
+}
+
+TEST(PricesTest, AnOwnRowKeepsTheTurnOfTheBuiltinOne) {
+  const PriceFile file(R"({"date": "2026-11-26", "providers": {"anthropic": [
+    {"models": ["claude-opus-5-5*"], "source": "a contract", "date": "2026-11"}]}})");
+  const Result<Prices> prices = Prices::Load(file.path());
+  ASSERT_TRUE(prices) << prices.error().detail;
+  EXPECT_EQ(prices->Find("anthropic", "claude-opus-5-5")->system_turn, SystemTurn::kClearAt);
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

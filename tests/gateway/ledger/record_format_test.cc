@@ -48,6 +48,7 @@ void AddPreparation(std::mt19937& random, RequestRecord& record) {
                                   .nanodollars = number()});
   }
   if (random() % 2 == 0) record.provider_reason = RandomText(random);
+  if (random() % 2 == 0) record.held_stale = RecordHold{.num_lines = 3, .seconds = number()};
 }
 
 RequestRecord RandomRecord(std::mt19937& random) {
@@ -142,9 +143,14 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 5;
+  bytes.front() = 6;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
+  // Version 4 is this form without held lines.
+  bytes = EncodeRecord(record, Ring());
+  bytes.front() = 4;
+  ASSERT_TRUE(DecodeRecord(bytes, Ring()));
+  EXPECT_FALSE(DecodeRecord(bytes, Ring())->held_stale);
 }
 
 TEST(RecordFormatTest, WordsOfAPromptAreSealedAndOpenForTheirOwnRecord) {

@@ -85,9 +85,10 @@ struct Request {
   std::vector<std::string> system_blocks = {};
   std::vector<std::string> turns = {};
   std::string more = {};  // members in front, such as "\"temperature\":1,"
+  std::string model = "m";
 
   std::string Body() const {
-    std::string body = "{\"model\":\"m\"," + more;
+    std::string body = "{\"model\":" + Quoted(model) + "," + more;
     if (!tools.empty()) body += "\"tools\":[" + Joined(tools) + "],";
     std::vector<std::string> all = turns;
     if (!system.empty() && endpoint == Endpoint::kMessages) {
@@ -131,7 +132,8 @@ class Caller {
     args.mode = mode_;
     args.rules_off = rules_off;
     args.ttl_supported = ttl_supported;
-    args.now_us = ++now_us_;
+    args.no_system_turn = no_system_turn;
+    args.now_us = now_us_ += step_us;
     last = optimizer_->Prepare(args);
     EXPECT_EQ(last.unreadable, "");
     const std::string sent = last.body.value_or(body);
@@ -156,6 +158,8 @@ class Caller {
   std::string session;
   uint32_t rules_off = 0;
   bool ttl_supported = true;
+  bool no_system_turn = false;
+  int64_t step_us = 1;  // between two requests
   Prepared last;
 
  private:

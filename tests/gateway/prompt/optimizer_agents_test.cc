@@ -127,6 +127,7 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
   simulation::Bill bill;
   simulation::Bill direct_bill;
   size_t num_held = 0;
+  size_t num_system_turns = 0;
   for (uint32_t seed = seeds.first; seed <= seeds.last; ++seed) {
     const AgentTraffic traffic = TrafficOf(seed);
     TrafficRun run(traffic);
@@ -141,12 +142,15 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
     bill.Add(stable.total);
     direct_bill.Add(direct.total);
     num_held += stable.num_held;
+    num_system_turns += stable.num_system_turns;
   }
   std::printf(
       "stabilize: %.3f of the ideal, %.3f with first conversations; %.3f of the input "
-      "cached, directly %.3f; %.3f of the direct bill; %zu lines held\n",
+      "cached, directly %.3f; %.3f of the direct bill; %zu lines held, %zu requests with turns of "
+      "the system\n",
       shares.later(), shares.all(), bill.read / bill.input, direct_bill.read / direct_bill.input,
-      bill.paid / direct_bill.paid, num_held);
+      bill.paid / direct_bill.paid, num_held, num_system_turns);
+  EXPECT_GT(num_system_turns, 0U) << "no seed shows what models take behind results";
   EXPECT_GE(shares.later(), kShareMean);
   EXPECT_GE(shares.all(), kShareMeanOfAll);
   EXPECT_LE(bill.paid, kBillMost * direct_bill.paid);

@@ -50,14 +50,14 @@ class ProviderModel {
 
   static std::vector<planner::PlanSegment> SegmentsOf(const RenderedPrompt& prompt, bool by_line) {
     std::vector<planner::PlanSegment> segments;
-    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt);
+    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt, Blocks::kShown);
     for (size_t i = 0; i < prompt.blocks.size(); ++i) {
       const RenderedBlock& block = prompt.blocks[i];
       planner::PlanSegment segment = {
           .section = block.section,
           .role = block.role,
           .content = block.content,
-          .num_tokens = static_cast<uint32_t>(block.bytes.size() / 4 + 1),
+          .num_tokens = block.is_cleared ? 0 : static_cast<uint32_t>(block.bytes.size() / 4 + 1),
           .prefix = prefixes[i]};
       if (!by_line || block.bytes.size() < 2000) {
         segments.push_back(segment);
@@ -108,7 +108,7 @@ class ThinkingBinder {
  public:
   // Returns why a request is refused; empty if it is taken.
   std::string Refusal(const RenderedPrompt& prompt) const {
-    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt, false);
+    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt, Blocks::kBound);
     std::string previous;
     for (size_t i = 0; i < prompt.blocks.size(); ++i) {
       const std::string& signature = prompt.blocks[i].signature;
@@ -127,7 +127,7 @@ class ThinkingBinder {
   }
   // Binds the thinking of the answer to this prompt.
   void Bind(const std::string& signature, const RenderedPrompt& prompt) {
-    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt, false);
+    const std::vector<parse::Identity> prefixes = PrefixesOf(prompt, Blocks::kBound);
     Binding binding = {.prefix = prefixes.empty() ? parse::Identity() : prefixes.back(),
                        .previous = ""};
     for (const RenderedBlock& block : prompt.blocks) {

@@ -22,6 +22,8 @@ struct RenderedBlock {
   bool is_marked = false;
   int32_t ttl_seconds = 300;
   std::string signature = {};  // of thinking
+  bool clears = false;         // it is shown until the next user message only
+  bool is_cleared = false;     // and there is one
 };
 
 struct RenderedPrompt {
@@ -30,15 +32,24 @@ struct RenderedPrompt {
   std::string cache_key;
 };
 
-// Returns, for each block, the identity of the prompt up to its end. Blocks of thinking may be left
-// out, because they are not a part of what later thinking is bound to.
+// The blocks that count as a prompt.
+enum class Blocks : uint8_t {
+  kAll,
+  kShown,  // to the model
+  kBound,  // to later thinking: neither thinking itself nor what is shown for a while only
+};
+
+// Returns, for each block, the identity of the prompt up to its end.
 inline std::vector<parse::Identity> PrefixesOf(const RenderedPrompt& prompt,
-                                               bool with_thinking = true) {
+                                               Blocks blocks = Blocks::kAll) {
   std::vector<parse::Identity> prefixes;
   parse::Identity chain;
   std::string joined;
   for (const RenderedBlock& block : prompt.blocks) {
-    if (with_thinking || block.content != parse::Content::kThinking) {
+    const bool is_left_out =
+        (blocks == Blocks::kShown && block.is_cleared) ||
+        (blocks == Blocks::kBound && (block.clears || block.content == parse::Content::kThinking));
+    if (!is_left_out) {
       joined.assign(reinterpret_cast<const char*>(&chain), sizeof chain);
       joined += block.bytes;
       const auto [low, high] = Xxh3(std::as_bytes(std::span(joined)));
@@ -76,6 +87,7 @@ class BodyRenderer {
       if (!body.contains(field)) continue;
       for (const Json& item : body[field]) renderer.AddItem(item);
     }
+    renderer.Clear();
     prompt.is_automatic = body.contains("cache_control");
     prompt.cache_key = body.value("prompt_cache_key", "");
     return std::move(prompt);
@@ -169,10 +181,24 @@ class BodyRenderer {
       return Add(parse::Section::kMessages, parse::Role::kAssistant, parse::Content::kToolCall,
                  item, Unmarked(item).dump());
     }
+    const size_t first = prompt_.blocks.size();
     AddContent(role, item["content"]);
+    for (size_t i = first; i < prompt_.blocks.size(); ++i) {
+      prompt_.blocks[i].clears = item.contains("clear_at");
+    }
     if (!item.contains("tool_calls")) return;
     for (const Json& call : item["tool_calls"]) {
       Add(parse::Section::kMessages, role, parse::Content::kToolCall, call, call.dump());
+    }
+  }
+
+  void Clear() {
+    bool is_followed = false;
+    for (size_t i = prompt_.blocks.size(); i-- > 0;) {
+      RenderedBlock& block = prompt_.blocks[i];
+      block.is_cleared = block.clears && is_followed;
+      is_followed =
+          is_followed || block.role == parse::Role::kUser || block.role == parse::Role::kTool;
     }
   }
 

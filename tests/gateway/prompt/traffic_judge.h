@@ -1,6 +1,7 @@
 // A TrafficJudge compares what a client asked with what was sent for it, over all conversations of
 // an agent: nothing may be missing, nothing that was taken back may be there, words and results
-// stay as they are, and no conversation's text reaches another.
+// stay as they are, no conversation's text reaches another, and turns of the system's own say what
+// its system prompt says.
 #pragma once
 
 #include <algorithm>
@@ -97,6 +98,7 @@ class TrafficJudge {
     FindMissing(request, asked, {lines.begin(), lines.end()}, sent.notes);
     FindWithdrawn(request, now, lines);
     FindChangedPieces(request);
+    FindForeignTurns(request, sent);
     return faults_;
   }
   size_t num_held() const { return num_held_; }
@@ -106,6 +108,8 @@ class TrafficJudge {
   struct Said {
     std::unordered_map<std::string, int> lines;  // and tokens, with the slots that they belong to
     std::unordered_set<std::shared_ptr<const std::string>> constants;  // whose lines are among them
+    std::unordered_set<std::string> system;  // lines that its system prompt has ever said
+    std::unordered_set<std::shared_ptr<const std::string>> system_constants;
     bool leaves_thinking = false;  // the notes have said that thinking is left out
   };
 
@@ -129,7 +133,13 @@ class TrafficJudge {
       }
     };
     for (const Lines& tool : request.prompt.tools) note(tool);
-    for (const Lines& block : request.prompt.system) note(block);
+    for (const Lines& block : request.prompt.system) {
+      note(block);
+      for (const Line& line : block) {
+        if (line.slot < 0 && !said.system_constants.insert(line.text).second) continue;
+        for (const std::string_view part : LinesOf(*line.text)) said.system.emplace(part);
+      }
+    }
     for (const Turn& turn : request.prompt.turns) {
       for (const Piece& piece : turn.pieces) note(piece.lines);
     }
@@ -139,9 +149,8 @@ class TrafficJudge {
                    const std::unordered_set<std::string_view>& lines,
                    const std::vector<std::string>& notes) {
     const auto says = [&](std::string_view word) {
-      return std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
-        return note.find(word) != note.npos;
-      });
+      return std::any_of(notes.begin(), notes.end(),
+                         [&](const std::string& note) { return note.find(word) != note.npos; });
     };
     const bool holds = says("held_stale");
     bool& leaves_thinking = said_[request.conversation].leaves_thinking;
@@ -230,6 +239,31 @@ class TrafficJudge {
         } else {
           from = at + text.size();
         }
+      }
+    }
+  }
+
+  // A model obeys turns of system and developer. One that the client has not written may stand
+  // behind a turn of a user or tool only, and its lines are the system prompt's.
+  void FindForeignTurns(const AgentRequest& request, const Sent& sent) {
+    const char* field = sent.body.contains("input") ? "input" : "messages";
+    const OrderedJson& turns = sent.body[field];
+    const OrderedJson& asked = sent.asked[field];
+    const std::unordered_set<std::string>& system = said_[request.conversation].system;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const std::string role = turns[i].value("role", "");
+      if (role != "system" && role != "developer") continue;
+      if (i < asked.size() && asked[i].value("role", "") == role) continue;  // the client's own
+      const OrderedJson before = i > 0 ? turns[i - 1] : OrderedJson::object();
+      const std::string last = before.value("role", "");
+      const bool is_placed =
+          last == "user" || last == "tool" || before.value("type", "") == "function_call_output";
+      if (!is_placed) Fault("does not follow a user's or tool's turn", turns[i].dump());
+      std::string text;
+      AppendTexts(turns[i]["content"], text);
+      for (const std::string_view line : LinesOf(text)) {
+        if (line == "input_text" || system.contains(std::string(line))) continue;
+        Fault("is not the system's, and stands in a turn of the system", line);
       }
     }
   }

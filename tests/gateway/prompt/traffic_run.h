@@ -3,12 +3,15 @@
 // what was sent otherwise than it should have been.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "gateway/prompt/optimizer.h"
+#include "gateway/prompt/rewrite/system_turn.h"
 #include "tests/gateway/prompt/ideal_client.h"
 #include "tests/gateway/prompt/provider_model.h"
 #include "tests/gateway/prompt/traffic_judge.h"
@@ -22,6 +25,7 @@ struct TrafficResult {
   std::vector<std::string> refusals;
   size_t num_rewrites = 0;  // what is sent does not extend what was, although the client's does
   size_t num_held = 0;
+  size_t num_system_turns = 0;  // requests with turns of the system's own
 
   double cached_tokens() const { return total.read; }
 };
@@ -60,6 +64,7 @@ class TrafficRun {
            judge.Judge(request, {.asked = Asked(i), .body = sent, .notes = prepared.notes})) {
         Fault(i, fault);
       }
+      CheckBeta(i, prepared, sent);
       RenderedPrompt prompt = BodyRenderer::Render(sent);
       Compare(i, mode, prompt);
       const std::optional<simulation::Bill> bill = Serve(request, prompt);
@@ -94,6 +99,7 @@ class TrafficRun {
           std::make_unique<ProviderModel>(traffic_.shape.provider, traffic_.shape.model));
     }
     binder_ = {};
+    betas_.clear();
   }
   const OrderedJson& Asked(size_t index) {
     if (asked_[index].is_null()) asked_[index] = OrderedJson::parse(traffic_.requests[index].body);
@@ -125,6 +131,23 @@ class TrafficRun {
     result_.read[request.conversation] += bill.read;
     result_.total.Add(bill);
     return bill;
+  }
+
+  // The beta header goes with each request of a conversation or with none, and with what needs it.
+  void CheckBeta(size_t index, const Prepared& prepared, const OrderedJson& sent) {
+    const bool has_beta =
+        std::any_of(prepared.headers.begin(), prepared.headers.end(),
+                    [](const Header& header) { return header.name == rewrite::kBetaHeader; });
+    const size_t conversation = traffic_.requests[index].conversation;
+    if (betas_.try_emplace(conversation, has_beta).first->second != has_beta) {
+      Fault(index, "the beta header comes or goes within the conversation");
+    }
+    for (const OrderedJson& turn : sent[sent.contains("input") ? "input" : "messages"]) {
+      if (turn.contains("clear_at") && !has_beta) {
+        Fault(index, "clear_at goes out without its header");
+      }
+    }
+    result_.num_system_turns += prepared.has_system_turn ? 1 : 0;
   }
 
   // Counts a rewrite. `pin` undoes another order of tools and keys, so the client's request is then
@@ -164,6 +187,7 @@ class TrafficRun {
   std::vector<Last> last_;                                 // by conversation
   std::vector<std::unique_ptr<ProviderModel>> providers_;  // by tenant
   ThinkingBinder binder_;
+  std::map<size_t, bool> betas_;  // by conversation
   TrafficResult result_;
 };
 

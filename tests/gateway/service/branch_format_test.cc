@@ -57,6 +57,8 @@ Branch ABranch() {
   branch.line = {.low = 1, .high = 2};
   branch.mode = prompt::Mode::kStabilize;
   branch.rules_off = 5;
+  branch.system_turn = ledger::SystemTurn::kClearAt;
+  branch.held_since_us = 55;
   branch.lines_move = true;
   branch.tail = {"a line", "another"};
   branch.tool_keys = {{.low = 3, .high = 4}};
@@ -79,6 +81,7 @@ Branch ABranch() {
   moved.breakpoint = Breakpoint{.kind = BreakpointKind::kCacheControl, .ttl_seconds = 3600};
   moved.is_volatile = true;
   moved.has_volatile = true;
+  moved.is_ours = true;
   CallerForm written;
   written.raw = RawOf("written");
   written.caller = Text("written");
@@ -114,6 +117,8 @@ void ExpectEqual(const ReadBranch& read, const Branch& branch) {
   EXPECT_EQ(*read.branch.slots->slots()[0], *branch.slots->slots()[0]);
   EXPECT_EQ(read.branch.mode, branch.mode);
   EXPECT_EQ(read.branch.rules_off, branch.rules_off);
+  EXPECT_EQ(read.branch.system_turn, branch.system_turn);
+  EXPECT_EQ(read.branch.held_since_us, branch.held_since_us);
   EXPECT_EQ(read.branch.lines_move, branch.lines_move);
   EXPECT_EQ(read.branch.tail, branch.tail);
   EXPECT_EQ(read.branch.tool_keys, branch.tool_keys);
@@ -143,6 +148,7 @@ void ExpectEqual(const ReadBranch& read, const Branch& branch) {
     EXPECT_EQ(segment.sent.breakpoint, sent.breakpoint);
     EXPECT_EQ(segment.sent.is_volatile, sent.is_volatile);
     EXPECT_EQ(segment.sent.has_volatile, sent.has_volatile);
+    EXPECT_EQ(segment.sent.is_ours, sent.is_ours);
     EXPECT_EQ(segment.sent.num_tokens, sent.num_tokens);
     EXPECT_EQ(segment.form.raw, form.raw);
     EXPECT_EQ(segment.form.rule, form.rule);

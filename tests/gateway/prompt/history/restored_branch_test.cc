@@ -88,6 +88,39 @@ TEST(RestoredBranchTest, AnAnswerPutsAConversationUnderWayAndAnExampleDoesNot) {
   EXPECT_FALSE(IsUnderWay(*layout));
 }
 
+// A turn that the gateway has added is none of its client's.
+TEST(RestoredBranchTest, ATurnOfTheGatewaysOwnIsItsToKeep) {
+  const auto turns = [](const char* last) {
+    return BodyOf({Turn("user", "one"), Turn("system", "It is 10:31."), Turn("assistant", last)});
+  };
+  const auto with_own = [&](const char* last) {
+    Branch branch = BranchOf(turns(last));
+    SentSegments segments;
+    parse::SharedList<CallerForm> forms;
+    for (size_t i = 0; i < branch.request.segments.size(); ++i) {
+      SentSegment segment = branch.request.segments[i];
+      CallerForm form = branch.forms[i];
+      if (segment.role == parse::Role::kSystem &&
+          segment.place.section == parse::Section::kMessages) {
+        segment.is_ours = true;
+        form.raw = {};
+      }
+      segments.push_back(segment);
+      forms.push_back(form);
+    }
+    branch.request.segments = segments;
+    branch.forms = forms;
+    return branch;
+  };
+  const Branch before = with_own("two");
+  EXPECT_EQ(RewriteOf(before, with_own("two")), Rewrite::kNone);
+  EXPECT_EQ(RewriteOf(before, with_own("edited")), Rewrite::kClient);
+  const Branch without = BranchOf(BodyOf({Turn("user", "one"), Turn("assistant", "two")}));
+  EXPECT_EQ(RewriteOf(before, without), Rewrite::kGateway);
+  const Branch deleted = BranchOf(BodyOf({Turn("user", "one")}));
+  EXPECT_EQ(RewriteOf(before, deleted), Rewrite::kClient);
+}
+
 TEST(RestoredBranchTest, ARewriteIsTheClientsUnlessItOnlyAdded) {
   const Branch before = BranchOf(BodyOf({Turn("user", "one"), Turn("assistant", "two")}));
   const Branch more =

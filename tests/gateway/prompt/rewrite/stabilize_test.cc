@@ -252,31 +252,81 @@ std::string Image() {
                 {R"({"type":"image","source":{"type":"url","url":"https://example.com/a.png"}})"});
 }
 
-TEST(Stabilize, WhereNothingNewIsATextTheNewestOneIsSentAnew) {
+const std::vector<std::string> kHeld = {
+    "held_stale: no text of this request can take the new values of 1 line(s); the provider keeps "
+    "the earlier ones until one can"};
+
+TEST(Stabilize, WhereNothingNewIsATextAValueIsHeldAndSaidToBe) {
   Caller caller(Mode::kStabilize, "anthropic");
+  caller.step_us = 10'000'000;
   Request request{.system = System("10:00:00"), .turns = {Turn("user", "look")}};
-  EXPECT_EQ(Texts(caller.Send(request))[0], "look\n\nCurrent time: 2026-11-22 10:00:00");
-  request.system = System("10:00:05");
+  std::string before = caller.Send(request);
+  EXPECT_EQ(Texts(before)[0], "look\n\nCurrent time: 2026-11-22 10:00:00");
+  EXPECT_FALSE(caller.last.held_stale);
+  int64_t seconds = 10;
+  for (const char* time : {"10:00:05", "10:00:09"}) {
+    request.system = System(time);
+    request.turns.push_back(Turn("assistant", "at what?"));
+    request.turns.push_back(Image());
+    const std::string after = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    EXPECT_EQ(after.find(time), std::string::npos);
+    EXPECT_EQ(caller.last.notes, kHeld);
+    ASSERT_TRUE(caller.last.held_stale);
+    EXPECT_EQ(caller.last.held_stale->num_lines, 1U);
+    EXPECT_EQ(caller.last.held_stale->seconds, seconds);
+    seconds += 10;
+    before = after;
+  }
+  request.system = System("10:00:20");
   request.turns.push_back(Turn("assistant", "at what?"));
-  request.turns.push_back(Image());
-  EXPECT_EQ(Texts(caller.Send(request))[0], "look\n\nCurrent time: 2026-11-22 10:00:05");
-  EXPECT_EQ(caller.last.notes,
-            std::vector<std::string>{"messages[0]: no newer text can take new lines, which breaks "
-                                     "the prefix here"});
+  request.turns.push_back(Turn("user", "at this"));
+  const std::string after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(Texts(after).back(), "at this\n\nCurrent time: 2026-11-22 10:00:20");
+  EXPECT_FALSE(caller.last.held_stale);
 }
 
-TEST(Stabilize, WhatNothingCanCarryGoesOutInItsPlaceAndStaysThere) {
+// Words may be a permission or a secret, and what was taken back may not be sent.
+TEST(Stabilize, OnlyValuesAreHeld) {
+  for (const char* gone : {"", "Current folder: /srv/b"}) {
+    Caller caller(Mode::kStabilize, "anthropic");
+    Request request{.system = System("10:00:00"), .turns = {Turn("user", "look")}};
+    EXPECT_EQ(Texts(caller.Send(request))[0], "look\n\nCurrent time: 2026-11-22 10:00:00");
+    request.system = "Be brief.\n" + std::string(gone);
+    request.turns.push_back(Turn("assistant", "at what?"));
+    request.turns.push_back(Image());
+    const std::string sent = caller.Send(request);
+    EXPECT_EQ(sent.find("10:00:00"), std::string::npos) << sent;
+    EXPECT_NE(sent.find(gone), std::string::npos) << sent;
+    EXPECT_FALSE(caller.last.held_stale);
+  }
+}
+
+TEST(Stabilize, AValueIsNotHeldWhereNothingWouldEverSayIt) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  caller.rules_off = parse::Bit(parse::Rule::kVolatileMoved);
+  Request request{.system = "Be brief.\nRequest id: 0f8fad5b-d9cb-469f-a165-000000000001",
+                  .turns = {Turn("user", "look")}};
+  caller.Send(request);
+  request.system.back() = '2';
+  request.turns.push_back(Turn("assistant", "at what?"));
+  request.turns.push_back(Image());
+  EXPECT_NE(caller.Send(request).find("000000000002"), std::string::npos);
+  EXPECT_FALSE(caller.last.held_stale);
+}
+
+TEST(Stabilize, WhatNothingCanCarryKeepsItsFirstValueUntilATextSaysTheNewOne) {
   Caller caller(Mode::kStabilize, "anthropic");
   Request request{.system = System("10:00:00"), .turns = {Image()}};
-  EXPECT_EQ(caller.Send(request), request.Body());
+  const std::string first = caller.Send(request);
+  EXPECT_EQ(first, request.Body());
   request.system = System("10:00:05");
   request.turns.push_back(Turn("assistant", "I see."));
   request.turns.push_back(Image());
   const std::string before = caller.Send(request);
-  EXPECT_EQ(before, request.Body());
-  EXPECT_EQ(caller.last.notes,
-            std::vector<std::string>{"system: no text of this request can take its new lines, they "
-                                     "go out in their place, which breaks the prefix"});
+  EXPECT_TRUE(GoesOn(first, before));
+  EXPECT_EQ(caller.last.notes, kHeld);
   request.system = System("10:00:09");
   request.turns.push_back(Turn("assistant", "I see."));
   request.turns.push_back(Turn("user", "more"));
