@@ -132,6 +132,27 @@ void PrintLatency(const Json& records) {
   fmt::print("answer       {}\n", whole);
 }
 
+// What the mode stabilize would have saved, by line; the values of a line are marks.
+void PrintSavings(const Json& savings) {
+  if (Count(savings, "tokens") == 0) return;
+  constexpr size_t kLinesMax = 10;
+  fmt::print("\nmode stabilize would have saved {} tokens ({}) in {} requests since {:%F %T}\n",
+             Count(savings, "tokens"), Dollars(savings, "nanodollars"), Count(savings, "requests"),
+             fmt::localtime(static_cast<std::time_t>(Count(savings, "since_us") / 1'000'000)));
+  fmt::print("{:<11} {:<46} {:>8} {:>12} {:>10}\n", "PLACE", "A LINE THAT CHANGES", "REQUESTS",
+             "TOKENS", "COST");
+  const Json slots = savings.value("slots", Json::array());
+  for (size_t i = 0; i < slots.size() && i < kLinesMax; ++i) {
+    const Json& slot = slots[i];
+    const Json line = slot.value("line", Json());
+    // A line is forgotten with its conversation; its place is not.
+    const std::string shown =
+        line.is_string() ? line.get<std::string>() : "(" + slot.value("path", "") + ")";
+    fmt::print("{:<11} {:<46} {:>8} {:>12} {:>10}\n", slot.value("place", ""), Shortened(shown, 46),
+               Count(slot, "requests"), Count(slot, "tokens"), Dollars(slot, "nanodollars"));
+  }
+}
+
 void Print(const Json& ledger, const Json& records) {
   const Json totals = ledger.value("totals", Json::object());
   const int64_t since = Count(totals, "since_us");
@@ -164,7 +185,8 @@ void Print(const Json& ledger, const Json& records) {
 
 struct Found {
   Json ledger;
-  Json records = Json::array();  // the newest ones
+  Json records = Json::array();   // the newest ones
+  Json savings = Json::object();  // of the server's process; empty without one
 };
 
 Json RecordsOf(const Result<std::string>& text) {
@@ -189,7 +211,8 @@ Result<Found> FromDirectory(const config::Config& config, const std::filesystem:
   protocol::form::JsonWriter json(text);
   ledger.WriteStats(json);
   return Found{.ledger = Json::parse(text, nullptr, false),
-               .records = RecordsOf(ledger.List({.limit = kLatencyRecords}))};
+               .records = RecordsOf(ledger.List({.limit = kLatencyRecords})),
+               .savings = Json::object()};
 }
 
 Result<Found> FromServer(const store::ServerAddress& server, const std::string& authorization) {
@@ -204,7 +227,8 @@ Result<Found> FromServer(const store::ServerAddress& server, const std::string& 
   const std::string path = fmt::format("/kvgate/v1/requests?limit={}", kLatencyRecords);
   return Found{.ledger = stats["ledger"],
                .records = RecordsOf(server::FetchOk(
-                   server::RequestTo(server, {.url = path, .authorization = authorization})))};
+                   server::RequestTo(server, {.url = path, .authorization = authorization}))),
+               .savings = stats.value("stabilize_would_save", Json::object())};
 }
 
 Result<int> Stats(const StatsFlags& flags) {
@@ -212,12 +236,14 @@ Result<int> Stats(const StatsFlags& flags) {
   const std::filesystem::path directory = runtime::DataDirOf(config);
   KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
   const store::ServerAddress server = server::FindServer(flags.target, directory);
-  KVGATE_TRY(const Found found, server.url.empty() ? FromDirectory(config, directory)
-                                                   : FromServer(server, authorization));
+  KVGATE_TRY(Found found, server.url.empty() ? FromDirectory(config, directory)
+                                             : FromServer(server, authorization));
   if (flags.json) {
+    if (!found.savings.empty()) found.ledger["stabilize_would_save"] = found.savings;
     fmt::print("{}\n", found.ledger.dump());
   } else {
     Print(found.ledger, found.records);
+    PrintSavings(found.savings);
   }
   return 0;
 }

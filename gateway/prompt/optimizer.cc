@@ -635,6 +635,16 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
                                              .provider_reason = args.provider_reason,
                                              .keep_text = impl_->options.keep_text});
   if (!args.usage) return report;
+  // Stabilize could have changed this request, and has not.
+  const bool may_save = state.treatment.can_change && !state.treatment.stabilizes;
+  if (before != nullptr && reference.same_conversation && may_save) {
+    report.slot_losses = diagnose::FindSlotLosses({.before = *before,
+                                                   .now = state.branch->request,
+                                                   .found = report.prefix_break,
+                                                   .input_tokens = args.usage->input_tokens(),
+                                                   .cached_tokens = args.usage->cache_read_tokens});
+    report.branch = state.branch;
+  }
   const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
   const history::SentSegments& segments = state.branch->request.segments;
   report.attribution = diagnose::Attribute(segments, *args.usage, tools_after_system);

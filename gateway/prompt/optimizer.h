@@ -17,6 +17,7 @@
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/diagnose/attribution.h"
 #include "gateway/prompt/diagnose/prefix_break.h"
+#include "gateway/prompt/diagnose/slot_loss.h"
 #include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/history/conversation.h"
 #include "gateway/prompt/history/past.h"
@@ -114,6 +115,10 @@ struct Report {
   std::vector<diagnose::SourceRun>
       runs;  // of the local engine's prompts, if `attribution` is there
   diagnose::PrefixBreak prefix_break;
+  // What was lost by lines that changed, in a mode in which they stay in their places; the request
+  // that holds them.
+  std::vector<diagnose::SlotLoss> slot_losses;
+  std::shared_ptr<const history::Branch> branch;
 };
 
 class Optimizer {

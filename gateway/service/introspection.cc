@@ -177,6 +177,10 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
       json.Key("ledger");
       parts_.ledger->WriteStats(json, caller.tenant);
     }
+    if (parts_.prompts != nullptr) {
+      json.Key("stabilize_would_save");
+      parts_.prompts->WriteSavings(json, caller.tenant);
+    }
     json.EndObject();
     return out;
   }
@@ -209,6 +213,10 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
   if (parts_.ledger != nullptr) {
     json.Key("ledger");
     parts_.ledger->WriteStats(json);
+  }
+  if (parts_.prompts != nullptr) {
+    json.Key("stabilize_would_save");
+    parts_.prompts->WriteSavings(json);
   }
   json.EndObject();
   return out;

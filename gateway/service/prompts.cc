@@ -352,6 +352,10 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
                                             .service_tier = record.service_tier,
                                             .now_us = WallClock::NowUs()});
   record.prefix_break = ToRecord(report.prefix_break);
+  savings_.Add({.tenant = record.tenant,
+                .model = record.model,
+                .losses = report.slot_losses,
+                .branch = report.branch});
   if (!report.attribution) return;
   for (size_t i = 0; i < prompt::parse::kNumSources; ++i) {
     const prompt::diagnose::SourceTokens& tokens = (*report.attribution)[i];
@@ -479,6 +483,32 @@ config::UpstreamConfig LocalUpstream(const config::EngineConfig& engine) {
     local.rules_off.emplace_back(prompt::parse::RuleName(rule));
   }
   return local;
+}
+
+void Prompts::WriteSavings(protocol::form::JsonWriter& json,
+                           const std::optional<std::string>& tenant) const {
+  using prompt::diagnose::SlotSavings;
+  const auto write = [&](const SlotSavings::Sum& sum) {
+    json.Key("requests").Integer(sum.requests).Key("tokens").Integer(sum.tokens);
+    json.Key("nanodollars").Integer(sum.nanodollars);
+  };
+  const SlotSavings::Savings savings = savings_.List(tenant);
+  json.BeginObject().Key("since_us").Integer(savings.since_us);
+  write(savings.sum);
+  json.Key("slots").BeginArray();
+  for (const SlotSavings::Saving& slot : savings.slots) {
+    json.BeginObject().Key("tenant").String(slot.tenant).Key("model").String(slot.model);
+    json.Key("place").String(prompt::templates::PlaceName(slot.place)).Key("line");
+    if (slot.line.empty()) {
+      json.Null();
+    } else {
+      json.String(slot.line);
+    }
+    json.Key("path").String(slot.path);
+    write(slot.sum);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
 }
 
 std::string Prompts::ListTemplates(std::string_view tenant) const {

@@ -15,10 +15,12 @@
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/metrics/prompt_metrics.h"
+#include "gateway/prompt/diagnose/slot_savings.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/protocol/form/completion.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/branch_store.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
@@ -142,6 +144,11 @@ class Prompts {
   static const std::vector<prompt::diagnose::SourceRun>& RunsOf(
       const upstream::ExchangePreparation& preparation);
 
+  // Writes an object: what the mode stabilize would have saved in requests of other modes; those of
+  // one tenant if it is given.
+  void WriteSavings(protocol::form::JsonWriter& json,
+                    const std::optional<std::string>& tenant = std::nullopt) const;
+
   prompt::history::TenantMemory& tenants() { return optimizer_.tenants(); }
   prompt::templates::Templates& templates() { return optimizer_.templates(); }
 
@@ -159,6 +166,7 @@ class Prompts {
 
   const Parts parts_;
   prompt::Optimizer optimizer_;
+  prompt::diagnose::SlotSavings savings_;
 };
 
 }  // namespace kvgate::service

@@ -273,6 +273,42 @@ mode = "{mode}"
         self.assertEqual(set(breaks), {"first_seen", "system_changed"})
         self.assertEqual(breaks["system_changed"]["breaks"], 7)
 
+    def test_stats_say_what_stabilize_would_have_saved(self):
+        for mode in ("pin", "observe"):
+            self.start(mode)
+            lost = 0
+            for turn in range(5):
+                system = f"The time is now 10:{turn:02}:07 here.\n{text_of(7, 1500)}"
+                body = messages_turn(turn, system=[{"type": "text", "text": system,
+                                                    "cache_control": {"type": "ephemeral"}}])
+                body["messages"][-1]["content"] = [
+                    {"type": "text", "text": body["messages"][-1]["content"],
+                     "cache_control": {"type": "ephemeral"}}]
+                found = self.record(self.post(body)[0])["break"]
+                lost += found["lost_tokens"]
+            saved = self.running.stats()["stabilize_would_save"]
+            self.assertGreater(saved["tokens"], 0.9 * lost, mode)
+            self.assertLessEqual(saved["tokens"], lost)
+            self.assertGreater(saved["nanodollars"], 0)
+            self.assertEqual(saved["requests"], 4)
+            slot, = saved["slots"]
+            self.assertEqual((slot["place"], slot["line"], slot["path"]),
+                             ("system", "The time is now <*> here.", "system[0]"))
+            self.assertEqual(slot["tokens"], saved["tokens"])
+            shown = subprocess.run([server.binary_path(), "stats", "--data-dir", self.data],
+                                   capture_output=True, text=True, timeout=30)
+            self.assertIn("mode stabilize would have saved", shown.stdout, shown.stderr)
+            self.assertIn("The time is now <*> here.", shown.stdout)
+            self.assertNotIn("10:0", shown.stdout.split("would have saved")[1].split("since")[0])
+            self.running.terminate()
+            self.assertIn("mode stabilize would have saved", self.running.log())
+        self.start("stabilize")
+        for turn in range(4):
+            system = f"The time is now 10:{turn:02}:07 here.\n{text_of(7, 1500)}"
+            self.record(self.post(messages_turn(turn, system=system))[0])
+        saved = self.running.stats()["stabilize_would_save"]
+        self.assertEqual((saved["tokens"], saved["slots"]), (0, []))
+
     def test_what_another_conversation_could_have_read_is_counted(self):
         self.start("observe")
         marked = messages_turn(2, system=[{"type": "text", "text": text_of(7, 1500),
