@@ -9,6 +9,7 @@
 #include "gateway/prompt/history/conversation_memory.h"
 #include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/history/reference_index.h"
+#include "gateway/prompt/history/sent_parameters.h"
 #include "gateway/prompt/history/tenant_memory.h"
 #include "gateway/prompt/parse/breakpoints.h"
 #include "gateway/prompt/parse/canonical.h"
@@ -37,48 +38,10 @@ using rewrite::Draft;
 
 namespace {
 
-constexpr size_t kParameterBytes = 256;
 // A turn or two; reading this much anew takes about a tenth of a millisecond.
 constexpr size_t kNewBytesMax = 16 * 1024;
 constexpr int64_t kDefaultTtlSeconds = 300;
 constexpr int64_t kMicroseconds = 1'000'000;  // of a second
-
-// These parameters affect neither the prompt nor its caching.
-bool IsIncidental(std::string_view name) {
-  static constexpr std::array<std::string_view, 19> kNames = {"model",
-                                                              "stream",
-                                                              "stream_options",
-                                                              "metadata",
-                                                              "user",
-                                                              "store",
-                                                              "seed",
-                                                              "stop",
-                                                              "temperature",
-                                                              "max_tokens",
-                                                              "top_p",
-                                                              "top_k",
-                                                              "stop_sequences",
-                                                              "diagnostics",
-                                                              "max_completion_tokens",
-                                                              "n",
-                                                              "safety_identifier",
-                                                              "cache_control",
-                                                              "max_output_tokens"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         name == "previous_response_id" || name == "conversation";
-}
-
-std::vector<history::SentParameter> ParametersOf(std::string_view body,
-                                                 const RequestLayout& layout) {
-  std::vector<history::SentParameter> parameters;
-  for (const parse::Parameter& parameter : layout.parameters) {
-    if (IsIncidental(parameter.name)) continue;
-    parameters.push_back({parameter.name,
-                          std::string(parameter.value.In(body).substr(0, kParameterBytes)),
-                          parameter.same});
-  }
-  return parameters;
-}
 
 // `longest` is the longest TTL in seconds of the segments' breakpoints.
 int64_t TtlOf(int64_t longest, const planner::Plan& plan, const ledger::PriceRow* row) {
@@ -209,6 +172,17 @@ bool ChangesPrefix(const Prepared& prepared) {
   });
 }
 
+// Adds the branches that are not among the others.
+void AddUnknown(const std::vector<std::shared_ptr<Branch>>& read,
+                history::ConversationMemory::Branches& branches) {
+  for (const std::shared_ptr<Branch>& branch : read) {
+    const bool is_known = std::any_of(branches.begin(), branches.end(), [&](const auto& other) {
+      return other->token == branch->token;
+    });
+    if (!is_known) branches.push_back(branch);
+  }
+}
+
 // Adds the imposed edits and makes the body that all edits leave.
 void Write(const OptimizeArgs& args, Prepared& prepared) {
   if (!args.imposed.empty()) {
@@ -268,7 +242,8 @@ struct Optimizer::Impl {
   ledger::SystemTurn SystemTurnOf(const OptimizeArgs& args, const RequestLayout& layout,
                                   const Terms& terms, const Branch* before) const;
   Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
-                  const std::shared_ptr<const Branch>& before, rewrite::Learning& learning);
+                  const std::shared_ptr<const Branch>& before, rewrite::Learning& learning,
+                  bool dry);
   std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const Known& known,
                                              const Terms& terms) const;
   void Keep(const history::Recognition& found, Prepared& prepared) const;
@@ -337,7 +312,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   request.model = draft.layout.model;
   request.endpoint = args.endpoint;
   request.holds_history = found.holds_history;
-  request.parameters = ParametersOf(args.body, draft.layout);
+  request.parameters = history::ParametersOf(args.body, draft.layout);
   if (HasEdit(prepared, Rule::kPromptCacheKey)) {
     const std::string& key = prepared.plan.prompt_cache_key;
     request.parameters.push_back({.name = "prompt_cache_key",
@@ -402,6 +377,7 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
               .branches = {},
               .chosen = {}};
   if (known.found.may_go_on()) known.branches = conversations.Find(known.found.keys);
+  if (args.read != nullptr) AddUnknown(*args.read, known.branches);
   known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
   // A request that leaves its history to the provider goes on by definition.
   const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
@@ -449,7 +425,7 @@ ledger::SystemTurn Optimizer::Impl::SystemTurnOf(const OptimizeArgs& args,
 
 Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& layout,
                                  const Terms& terms, const std::shared_ptr<const Branch>& before,
-                                 rewrite::Learning& learning) {
+                                 rewrite::Learning& learning, bool dry) {
   const bool stabilizes = terms.mode == Mode::kStabilize;
   const bool is_restored = before != nullptr && before->is_restored;
   Draft draft = rewrite::MakeDraft(
@@ -458,10 +434,11 @@ Draft Optimizer::Impl::MakeDraft(const OptimizeArgs& args, const RequestLayout& 
   draft.binds_thinking = terms.mode != Mode::kObserve && BindsThinking(layout, terms.row) &&
                          draft.Allows(Rule::kThinkingRemoved);
   draft.system_turn = terms.system_turn;
+  draft.is_dry = dry;
   rewrite::PairWithBranch(draft);
   if (terms.joins) return draft;
   if (stabilizes) {
-    if (!draft.branch) draft.slots = templates.Known(learning.scope);
+    if (!draft.branch) draft.slots = templates.Known(learning.scope, !dry);
     rewrite::AlignPastVolatile(draft, learning);
     rewrite::StabilizePrefix(draft, learning, args.provider);
   }
@@ -503,7 +480,8 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
                                       bool dry) {
   Prepared prepared;
   const Known known = Know(args, layout);
-  if (known.standing == history::Past::Standing::kKept && !args.is_recalled && !dry) {
+  const bool asks = !args.is_recalled && (!dry || args.read != nullptr);
+  if (known.standing == history::Past::Standing::kKept && asks) {
     prepared.recall = known.found.keys;
     return prepared;
   }
@@ -513,7 +491,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   prepared.is_lost = terms.is_lost;
   std::shared_ptr<Prepared::State> state = MakeState(args, known, terms);
   rewrite::Learning learning{templates, templates::Templates::ScopeOf(args.tenant, layout.model)};
-  Draft draft = MakeDraft(args, layout, terms, state->before, learning);
+  Draft draft = MakeDraft(args, layout, terms, state->before, learning, dry);
   state->shape = rewrite::ShapeOf(draft, known.found);
   if (draft.binds_thinking && HoldsThinking(layout)) {
     prepared.rewrite = LeaveVoidThinking(terms, draft);

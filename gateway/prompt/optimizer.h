@@ -61,6 +61,8 @@ struct OptimizeArgs {
   bool no_system_turn = false;
   // What Prepared::recall asked for has been restored, as far as it could be read.
   bool is_recalled = false;
+  // The same for a dry run, which restores nothing; null: a dry run does not ask for it.
+  const std::vector<std::shared_ptr<history::Branch>>* read = nullptr;
   int64_t now_us = 0;
 };
 
@@ -145,7 +147,7 @@ class Optimizer {
   std::optional<parse::RequestLayout> ReadKnownLayout(upstream::wire::Endpoint endpoint,
                                                       std::string_view body);
   Prepared Prepare(const OptimizeArgs& args);
-  // Returns what Prepare would, but remembers nothing (`kvgate explain`).
+  // Returns what Prepare would, but changes nothing (`kvgate explain`).
   Prepared DryRun(const OptimizeArgs& args) const;
 
   struct FinishArgs {

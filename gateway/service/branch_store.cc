@@ -374,16 +374,30 @@ Result<std::shared_ptr<Branch>> BranchStore::Read(const Placed& placed) const {
   return branch;
 }
 
-std::vector<BranchStore::Recalled> BranchStore::Recall(std::span<const Identity> keys) {
+std::vector<BranchStore::Placed> BranchStore::PlacesOf(std::span<const Identity> keys) const {
   std::vector<Placed> placed;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& branch : index_.Find(keys)) {
-      placed.push_back({branch, branch->tenant, BranchRowPrefix(*branch)});
-    }
+  const std::lock_guard lock(mutex_);
+  for (const auto& branch : index_.Find(keys)) {
+    placed.push_back({branch, branch->tenant, BranchRowPrefix(*branch)});
   }
+  return placed;
+}
+
+std::vector<std::shared_ptr<Branch>> BranchStore::Peek(std::span<const Identity> keys) const {
+  std::vector<std::shared_ptr<Branch>> branches;
+  for (const Placed& one : PlacesOf(keys)) {
+    Result<std::shared_ptr<Branch>> branch = Read(one);
+    if (!branch) continue;
+    const std::lock_guard lock(mutex_);
+    (*branch)->conversation = one.branch->keys.front();
+    branches.push_back(std::move(*branch));
+  }
+  return branches;
+}
+
+std::vector<BranchStore::Recalled> BranchStore::Recall(std::span<const Identity> keys) {
   std::vector<Recalled> recalled;
-  for (const Placed& one : placed) {
+  for (const Placed& one : PlacesOf(keys)) {
     Result<std::shared_ptr<Branch>> branch = Read(one);
     const std::lock_guard lock(mutex_);
     if (branch) {

@@ -84,6 +84,9 @@ class BranchStore final : public prompt::history::Past {
   // Waits for the disk. Reads the branches of all conversations that are found under any of the
   // keys; one that cannot be read counts as lost.
   std::vector<Recalled> Recall(std::span<const prompt::parse::Identity> keys);
+  // Waits for the disk. Reads the same for who only looks: nothing is counted, dropped or logged.
+  std::vector<std::shared_ptr<prompt::history::Branch>> Peek(
+      std::span<const prompt::parse::Identity> keys) const;
 
   struct Stats {
     uint64_t num_branches = 0;
@@ -106,6 +109,7 @@ class BranchStore final : public prompt::history::Past {
   void LoadMarks();
   void Run();
   void WriteCollected();
+  std::vector<Placed> PlacesOf(std::span<const prompt::parse::Identity> keys) const;
   // Fails if the branch cannot be read, or not whole.
   Result<std::shared_ptr<prompt::history::Branch>> Read(const Placed& placed) const;
   void LoseLocked(std::string_view why);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <mutex>
 #include <utility>
 
 #include "base/clock.h"
@@ -220,8 +221,10 @@ Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   return known;
 }
 
+namespace {
+
 // Returns why the body may not be changed; empty if it may.
-std::string_view Prompts::WhyFixed(const Args& args) {
+std::string_view WhyFixed(const Prompts::Args& args) {
   const bool has_own = args.key != nullptr && !args.key->mode.empty();
   const std::string_view mode = has_own ? args.key->mode : args.upstream.mode;
   if (prompt::ParseMode(mode) == Mode::kObserve) {
@@ -231,13 +234,14 @@ std::string_view Prompts::WhyFixed(const Args& args) {
   return "With a subscription's credential nothing of a request is changed";
 }
 
-protocol::form::OutputLimit Prompts::LimitOf(const Args& args) {
+protocol::form::OutputLimit LimitOf(const Prompts::Args& args) {
   constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(Rule::kOutputCap);
   if ((RuleBits(args.upstream.rules_off) & kCapBit) != 0) return {};
   return OutputLimitOf(args.key, args.fields);
 }
 
-Result<std::vector<prompt::parse::Edit>> Prompts::CapOf(const Args& args) {
+// Returns the edits that enforce the key's limit on answers.
+Result<std::vector<prompt::parse::Edit>> CapOf(const Prompts::Args& args) {
   const protocol::form::OutputLimit limit = LimitOf(args);
   if (limit.most == 0) return std::vector<prompt::parse::Edit>();
   return CapOutput({.body = args.body,
@@ -247,6 +251,8 @@ Result<std::vector<prompt::parse::Edit>> Prompts::CapOf(const Args& args) {
                     .key = args.key->name,
                     .fixed = WhyFixed(args)});
 }
+
+}  // namespace
 
 Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   // The limit is checked first, because a refused request must not be remembered.
@@ -524,12 +530,61 @@ std::optional<std::string> Prompts::Preview(const Args& args) const {
   return optimizer_.DryRun(ArgsOf(args)).body;
 }
 
-std::string Prompts::Explain(const Args& args) const {
+// What the disk knows of a conversation. The reader may outlive who waits for it.
+struct Prompts::Explanation::Read {
+  std::mutex mutex;
+  std::optional<Branches> branches;  // nullopt: they have not been read
+};
+
+Prompts::Explanation Prompts::BeginExplanation(const Args& args) const {
+  Explanation explanation;
+  if (parts_.branches != nullptr) {
+    const Branches none;
+    prompt::OptimizeArgs asked = ArgsOf(args);
+    asked.read = &none;
+    const prompt::Prepared prepared = optimizer_.DryRun(asked);
+    if (!prepared.recall.empty()) {
+      explanation.read_ = std::make_shared<Explanation::Read>();
+      explanation.recall = [&store = *parts_.branches, keys = prepared.recall,
+                            read = explanation.read_] {
+        Branches branches = store.Peek(keys);
+        const std::lock_guard lock(read->mutex);
+        read->branches = std::move(branches);
+      };
+      return explanation;
+    }
+  }
+  explanation.text = Explain(args);
+  return explanation;
+}
+
+std::string Prompts::FinishExplanation(const Args& args, const Explanation& begun) const {
+  Branches branches;
+  {
+    const std::lock_guard lock(begun.read_->mutex);
+    if (begun.read_->branches) branches = *begun.read_->branches;
+  }
+  return Explain(args, &branches);
+}
+
+std::string Prompts::Explain(const Args& args, const Branches* read) const {
   prompt::OptimizeArgs asked = ArgsOf(args);
+  asked.read = read;
+  asked.is_recalled = read != nullptr;  // what could not be read counts as lost
   const Result<std::vector<prompt::parse::Edit>> cap = CapOf(args);
   if (cap) asked.imposed = *cap;
   prompt::Prepared prepared = optimizer_.DryRun(asked);
   if (!cap) prepared.notes.push_back("It would be refused: " + cap.error().detail);
+  if (prepared.is_lost) {
+    prepared.notes.emplace_back(
+        "what its conversation has sent before is not known any more, so that it goes out as "
+        "received");
+  }
+  return Explain(args, asked, prepared);
+}
+
+std::string Prompts::Explain(const Args& args, const prompt::OptimizeArgs& asked,
+                             const prompt::Prepared& prepared) const {
   std::string text;
   protocol::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("kvgate.explanation");

@@ -129,8 +129,23 @@ class Prompts {
   static Result<void> CheckUnread(const Args& args);
   // Returns the body that Prepare would make, without remembering the prompt; nullopt: as received.
   std::optional<std::string> Preview(const Args& args) const;
-  // Returns as JSON what Prepare would do, without remembering the prompt.
-  std::string Explain(const Args& args) const;
+  // Returns as JSON what Prepare would do, without changing anything.
+  std::string Explain(const Args& args) const { return Explain(args, nullptr); }
+  // The same for a conversation of which only the disk may know. If `recall` is not empty, there is
+  // no explanation yet: run it where waiting for the disk is allowed, then call Finish, whether it
+  // has ended or not. It owns what it uses.
+  class Explanation {
+   public:
+    std::string text;
+    std::function<void()> recall;
+
+   private:
+    friend class Prompts;
+    struct Read;
+    std::shared_ptr<Read> read_;
+  };
+  Explanation BeginExplanation(const Args& args) const;
+  std::string FinishExplanation(const Args& args, const Explanation& begun) const;
 
   // Returns as JSON the lines of the tenant's prompts that have been learnt to change.
   std::string ListTemplates(std::string_view tenant) const;
@@ -154,10 +169,11 @@ class Prompts {
 
  private:
   prompt::OptimizeArgs ArgsOf(const Args& args) const;
-  // Returns the edits that enforce the key's limit on answers.
-  static Result<std::vector<prompt::parse::Edit>> CapOf(const Args& args);
-  static protocol::form::OutputLimit LimitOf(const Args& args);
-  static std::string_view WhyFixed(const Args& args);
+  using Branches = std::vector<std::shared_ptr<prompt::history::Branch>>;
+  // `read` holds the branches that the disk has; null: it is not asked.
+  std::string Explain(const Args& args, const Branches* read) const;
+  std::string Explain(const Args& args, const prompt::OptimizeArgs& asked,
+                      const prompt::Prepared& prepared) const;
 
   static prompt::Optimizer::Options WithPast(prompt::Optimizer::Options options,
                                              const Parts& parts);

@@ -93,6 +93,7 @@ class AppendOnlyTest(Case):
             response = connection.getresponse()
             data = response.read()
             self.assertEqual(response.status, status, data)
+            self.request_id = response.getheader("x-kvgate-request-id")
             return json.loads(data)
         finally:
             connection.close()
@@ -197,6 +198,59 @@ class AppendOnlyTest(Case):
             self.write_config("stabilize", more)
             self.running.start()
             self.assertEqual(lines(), [], "nothing is kept without stored prompts")
+
+    def test_explain_reads_a_state_that_only_the_disk_has_and_changes_none(self):
+        self.start("stabilize")
+        agent = Agent("explained", has_clock=True, shuffles=True)
+        for _ in range(3):
+            agent.take(self.post(agent.body()))
+        before = self.sent()
+        body = agent.body()
+
+        def explain():
+            return self.running.send("/kvgate/v1/explain?endpoint=messages&upstream=anthropic",
+                                     body, HEADERS).json
+
+        def states():
+            return {line.split()[0]: line.split()[1]
+                    for line in self.running.get("/metrics").body.decode().splitlines()
+                    if line.startswith(("kvgate_conversation_states", "kvgate_requests_with_lost",
+                                        "kvgate_prefix_rewrites"))}
+
+        in_memory = explain()
+        self.kill()
+        counted = states()
+        told = explain()
+        self.assertFalse(told["conversation"]["first"])
+        self.assertEqual(told["conversation"], in_memory["conversation"])
+        self.assertEqual([told["mode"], told["notes"]], ["stabilize", in_memory["notes"]])
+        self.assertEqual(told, explain(), "nothing has changed by the first explanation")
+        self.assertEqual(states(), counted)
+        self.assertEqual(len(self.provider.requests), 3)
+        raw = json.dumps(body).encode()
+        self.post(body)
+        sent = self.sent()
+        self.assertEqual(sent[:len(before)], before)
+        record = self.record_of(self.running, self.request_id)
+        edits = {}
+        for edit in told["edits"]:
+            edits[edit["rule"]] = edits.get(edit["rule"], 0) + 1
+        self.assertEqual(edits, {edit["rule"]: edit["count"] for edit in record["edits"]})
+        grown = sum(edit["bytes_added"] - edit["bytes_removed"] for edit in told["edits"])
+        self.assertEqual(len(raw) + grown, len(self.provider.requests[-1].body))
+
+    def test_explain_says_that_a_state_is_lost(self):
+        self.start("stabilize")
+        agent = Agent("lost", has_clock=True)
+        for _ in range(2):
+            agent.take(self.post(agent.body()))
+        self.running.terminate()
+        self.write_config("stabilize", "[store]\nprompts = false\n")
+        self.running.start()
+        told = self.running.send("/kvgate/v1/explain?endpoint=messages&upstream=anthropic",
+                                 agent.body(), HEADERS).json
+        self.assertEqual(told["mode"], "observe")
+        self.assertTrue(any("not known any more" in note for note in told["notes"]))
 
     def test_thinking_that_the_provider_drops_is_counted(self):
         self.start("observe")

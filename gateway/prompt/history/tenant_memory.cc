@@ -40,6 +40,19 @@ std::shared_ptr<const std::string> TenantMemory::FindBytes(const Scope& scope,
   return bytes;
 }
 
+std::shared_ptr<const std::string> TenantMemory::PeekBytes(const Scope& scope,
+                                                           const Identity& same) const {
+  const Identity key = parse::Chain(scope, same);
+  const std::lock_guard lock(mutex_);
+  for (const Scope& one : {scope, kNobodys}) {
+    const auto kept = scopes_.find(one);
+    if (kept == scopes_.end()) continue;
+    const auto found = kept->second.by_key.find(key);
+    if (found != kept->second.by_key.end()) return found->second->bytes;
+  }
+  return nullptr;
+}
+
 std::shared_ptr<const std::string> TenantMemory::FindLocked(const Scope& scope,
                                                             const Identity& key) {
   const auto kept = scopes_.find(scope);

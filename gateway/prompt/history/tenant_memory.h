@@ -29,6 +29,9 @@ class TenantMemory {
 
   // Returns the bytes in which the value first went out; null if it has not been sent yet.
   std::shared_ptr<const std::string> FindBytes(const Scope& scope, const parse::Identity& same);
+  // The same, but the bytes do not count as used.
+  std::shared_ptr<const std::string> PeekBytes(const Scope& scope,
+                                               const parse::Identity& same) const;
   // Does not keep a value that is larger than a quarter of the memory.
   void KeepBytes(const Scope& scope, const parse::Identity& same,
                  std::shared_ptr<const std::string> bytes);
@@ -85,7 +88,7 @@ class TenantMemory {
   void NoteLocked(Row row, size_t bytes);
 
   const size_t bytes_max_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   List texts_;  // last used first
   std::unordered_map<Scope, Kept> scopes_;
   Scope largest_;  // the last scope that exceeded half of bytes_max_

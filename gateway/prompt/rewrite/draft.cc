@@ -24,6 +24,7 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
               .binds_thinking = false,
               .slots = nullptr,
               .system_turn = ledger::SystemTurn::kNone,
+              .is_dry = false,
               .num_held = 0,
               .notes = {}};
   draft.segments.reserve(layout.segments.size());

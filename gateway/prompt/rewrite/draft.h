@@ -59,6 +59,7 @@ struct Draft {
   bool binds_thinking = false;  // the model refuses thinking behind another prefix than its own
   std::shared_ptr<const templates::SlotSet> slots;  // those that the conversation began with
   ledger::SystemTurn system_turn = ledger::SystemTurn::kNone;  // that may be added and sent again
+  bool is_dry = false;  // it will not be sent, so that nothing it finds counts as used
   size_t num_held = 0;  // lines of slots whose present values nothing says
   std::vector<std::string> notes;
 

@@ -105,7 +105,8 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
                     const TenantMemory::Scope& scope) {
   const Segment& now = *segment.now;
   if (now.place.section == Section::kMessages || now.content == Content::kMessageHead) return;
-  const std::shared_ptr<const std::string> bytes = tenants.FindBytes(scope, now.same);
+  const std::shared_ptr<const std::string> bytes =
+      draft.is_dry ? tenants.PeekBytes(scope, now.same) : tenants.FindBytes(scope, now.same);
   if (!bytes || KeepsSource(draft, segment)) return;
   std::string assembled;
   const std::string_view own = parse::BytesOf(draft.body, now, assembled);

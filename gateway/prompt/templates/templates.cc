@@ -94,14 +94,14 @@ Identity Templates::KeyOf(const Scope& scope) {
 Templates::Templates(const Options& options) : options_(options) {}
 Templates::~Templates() = default;
 
-std::shared_ptr<const SlotSet> Templates::Known(const Scope& scope) {
+std::shared_ptr<const SlotSet> Templates::Known(const Scope& scope, bool is_used) {
   static const auto kEmpty = std::make_shared<const SlotSet>();
   const Identity key = KeyOf(scope);
   const std::lock_guard lock(mutex_);
   const auto found = by_scope_.find(key);
   if (found == by_scope_.end()) return kEmpty;
   Model& model = *found->second;
-  models_.splice(models_.begin(), models_, found->second);
+  if (is_used) models_.splice(models_.begin(), models_, found->second);
   if (!model.known) {
     SlotSet::Slots slots;
     for (const Template& entry : model.entries) {

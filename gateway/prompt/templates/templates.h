@@ -67,8 +67,9 @@ class Templates {
   explicit Templates(const Options& options);
   ~Templates();
 
-  // Returns the slots known now, for a conversation that begins.
-  std::shared_ptr<const SlotSet> Known(const Scope& scope);
+  // Returns the slots known now, for a conversation that begins. If `is_used` is false, they do not
+  // count as used.
+  std::shared_ptr<const SlotSet> Known(const Scope& scope, bool is_used = true);
   // Returns the id of the slot that the line is once this change is counted; 0 if lines of its
   // place have to change more often for that.
   uint64_t SlotAfter(const Scope& scope, const LineForm& before, const LineForm& now,

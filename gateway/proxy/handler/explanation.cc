@@ -1,5 +1,8 @@
 // Explains how kvgate would treat a request for an upstream, without sending it.
+#include <chrono>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "gateway/proxy/handler/handler.h"
@@ -21,6 +24,9 @@ std::string RoutedTo(const request::Targets& targets, std::string_view model) {
   return first.substr(0, first.find('/'));
 }
 
+// As long as a request that is sent waits for what its conversation has sent before.
+constexpr std::chrono::seconds kRecallTime{2};
+
 Response NoLocalEngine() {
   return ErrorResponse({.code = ErrorCode::kNotFound,
                         .source = "explain",
@@ -28,14 +34,36 @@ Response NoLocalEngine() {
                         .field = "upstream"});
 }
 
-Response Explain(RequestContext& request) {
+// What is asked to be explained, and who would answer it. It borrows from its request.
+struct Question {
+  service::Prompts* prompts = nullptr;
+  std::optional<upstream::wire::Endpoint> endpoint;
+  std::string credential;
+  const config::UpstreamConfig* upstream = nullptr;
+  std::string provider;
+
+  service::Prompts::Args ArgsOf(RequestContext& request) const {
+    return {.body = request.body().bytes(),
+            .endpoint = *endpoint,
+            .tenant = request.caller().tenant(),
+            .upstream = *upstream,
+            .provider = provider,
+            .key = request.caller().key_config(),
+            .fields = request.head().fields,
+            .credential = credential};
+  }
+};
+
+// Returns why nothing is explained; nullopt if it is.
+std::optional<Response> Read(RequestContext& request, Question& question) {
   const std::string endpoint = QueryValue(request.head().target, "endpoint");
   const std::string name = QueryValue(request.head().target, "upstream");
-  service::Prompts* const prompts = request.environment().options.prompts;
+  question.prompts = request.environment().options.prompts;
   const service::Service& service = request.environment().service;
   const std::optional<upstream::wire::Endpoint> kind =
       service::PromptEndpoint(endpoint.empty() ? "chat_completions" : endpoint);
-  if (prompts == nullptr) {
+  question.endpoint = kind;
+  if (question.prompts == nullptr) {
     return ErrorResponse({.code = ErrorCode::kNotFound,
                           .source = "explain",
                           .detail = "This server explains no requests."});
@@ -71,36 +99,46 @@ Response Explain(RequestContext& request) {
                               {.dialect = dialect, .endpoint = *kind, .model = scan.model})));
   if (is_local && !has_local) return NoLocalEngine();
   if (is_local) {
-    return {.body = prompts->Explain({.body = request.body().bytes(),
-                                      .endpoint = *kind,
-                                      .tenant = request.caller().tenant(),
-                                      .upstream = request.targets().engine,
-                                      .provider = route::Target::kLocal,
-                                      .key = request.caller().key_config(),
-                                      .fields = request.head().fields,
-                                      .credential = {}})};
+    question.upstream = &request.targets().engine;
+    question.provider = route::Target::kLocal;
+    return std::nullopt;
   }
   const Result<upstream::Upstream*> chosen = request.targets().upstreams->Choose(
       {.dialect = dialect, .name = wanted, .model = scan.model});
   if (!chosen) return ErrorResponse(chosen.error());
-  const std::string credential = request.caller().SentCredential(*chosen);
-  return {.body = prompts->Explain({.body = request.body().bytes(),
-                                    .endpoint = *kind,
-                                    .tenant = request.caller().tenant(),
-                                    .upstream = (*chosen)->config(),
-                                    .provider = (*chosen)->provider(),
-                                    .key = request.caller().key_config(),
-                                    .fields = request.head().fields,
-                                    .credential = credential})};
+  question.upstream = &(*chosen)->config();
+  question.provider = (*chosen)->provider();
+  question.credential = request.caller().SentCredential(*chosen);
+  return std::nullopt;
 }
 
 class ExplanationHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
+    Question question;
     Response response;
-    std::function<void()> work = [&] { response = Explain(request); };
-    const Result<void> ran =
-        co_await request.work().RunOn(request.work().pools().request, std::move(work));
+    service::Prompts::Explanation explained;
+    work::WorkRunner& runner = request.work();
+    std::function<void()> begin = [&] {
+      std::optional<Response> refusal = Read(request, question);
+      if (refusal) {
+        response = *std::move(refusal);
+      } else {
+        explained = question.prompts->BeginExplanation(question.ArgsOf(request));
+        response.body = std::move(explained.text);
+      }
+    };
+    Result<void> ran = co_await runner.RunOn(runner.pools().request, std::move(begin));
+    if (ran && explained.recall) {
+      // What is not read in time is explained as lost, as it would be sent.
+      std::function<void()> recall = std::move(explained.recall);
+      (void)co_await runner.RunUntil(runner.pools().store, std::move(recall),
+                                     work::WorkRunner::Clock::now() + kRecallTime);
+      std::function<void()> finish = [&] {
+        response.body = question.prompts->FinishExplanation(question.ArgsOf(request), explained);
+      };
+      ran = co_await runner.RunOn(runner.pools().request, std::move(finish));
+    }
     if (!ran) response = ErrorResponse(ran.error());
     co_await request.Reply(std::move(response));
   }

@@ -129,6 +129,30 @@ TEST_F(BranchStoreTest, AnotherProcessKnowsWhatTheFirstOneSent) {
   EXPECT_EQ(TextsOf(*store), (std::vector<std::string>{"one", "two", "three"}));
 }
 
+TEST_F(BranchStoreTest, WhoPeeksReadsTheSameAndChangesNothing) {
+  const auto first = Next(nullptr, "one");
+  {
+    const auto store = Open();
+    Keep(*store, first);
+    Keep(*store, Next(first, "two"), first);
+    Keep(*store, Next(nullptr, "other"), nullptr, kTwo);
+  }
+  const auto store = Open();
+  const auto peeked = store->Peek({&kOne, 1});
+  ASSERT_EQ(peeked.size(), 1U);
+  EXPECT_EQ(peeked[0]->conversation, kOne);
+  ASSERT_EQ(peeked[0]->request.segments.size(), 2U);
+  EXPECT_EQ(*peeked[0]->request.segments[1].bytes, "two");
+  EXPECT_EQ(store->stats().num_recalled, 0U);
+  // What cannot be read is left alone, too.
+  for (const std::string& key : Keys("B")) Damage(key);
+  EXPECT_TRUE(store->Peek({&kTwo, 1}).empty());
+  EXPECT_EQ(store->stats().num_lost, 0U);
+  EXPECT_EQ(StandingOf(*store, kTwo), Past::Standing::kKept);
+  EXPECT_TRUE(TextsOf(*store, kTwo).empty());
+  EXPECT_EQ(StandingOf(*store, kTwo), Past::Standing::kLost) << "but not by who goes on";
+}
+
 TEST_F(BranchStoreTest, ManyRowsBecomeOne) {
   const auto store = Open();
   std::shared_ptr<Branch> last;

@@ -47,6 +47,19 @@ TEST(TenantMemory, ItIsBoundedAndKeepsWhatIsAskedFor) {
   EXPECT_EQ(memory.FindBytes(scope, Key(1)), nullptr);
 }
 
+TEST(TenantMemory, WhatIsOnlyLookedAtIsNotUsed) {
+  TenantMemory memory(100'000);
+  const auto scope = TenantMemory::ScopeOf("a", "up");
+  memory.KeepBytes(scope, Key(0), Text("looked at"));
+  EXPECT_EQ(*memory.PeekBytes(scope, Key(0)), "looked at");
+  EXPECT_EQ(memory.PeekBytes(TenantMemory::ScopeOf("b", "up"), Key(0)), nullptr);
+  for (uint64_t i = 1; i < 1000; ++i) {
+    memory.KeepBytes(scope, Key(i), Text(std::string(1000, 'x')));
+    (void)memory.PeekBytes(scope, Key(0));
+  }
+  EXPECT_EQ(memory.PeekBytes(scope, Key(0)), nullptr);
+}
+
 TEST(TenantMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
   TenantMemory memory(100'000);
   const auto small = TenantMemory::ScopeOf("small", "up");
