@@ -1,14 +1,20 @@
 // Measures Optimizer::Prepare on an agent's conversation of about 1 MB whose turns add 2 KB of new
-// text each. Prints "MODE  median µs  p99 µs  worst µs". Run it on a quiet machine.
+// text each, and prints "MODE  median µs  p99 µs  worst µs". Then it runs conversations of seven
+// agents of tests/gateway/prompt/agent_generator.h in the mode stabilize (the first argument times
+// 49), and prints the bytes that are learnt of them, and that 10,000 conversations would take. Run
+// it on a quiet machine.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gateway/prompt/optimizer.h"
+#include "tests/gateway/prompt/agent_generator.h"
 
 namespace kvgate::prompt {
 namespace {
@@ -93,12 +99,84 @@ void Measure(Mode mode) {
              times[times.size() / 2], times[times.size() * 99 / 100], times.back());
 }
 
+constexpr size_t kNumAgents = 7;
+constexpr size_t kNumConversations = 10'000;
+
+// What was learnt of the conversations of some agents.
+class Learning {
+ public:
+  // Sends other conversations of each agent; `is_shared`: all are one tenant's.
+  void Run(uint32_t round, bool is_shared) {
+    for (uint32_t agent = 1; agent <= kNumAgents; ++agent) {
+      const auto endpoint = static_cast<upstream::wire::Endpoint>(
+          agent % 2 == 0 ? upstream::wire::Endpoint::kMessages
+                         : upstream::wire::Endpoint::kChatCompletions);
+      const traffic::AgentTraffic sent =
+          traffic::AgentGenerator(agent, endpoint, {.round = round}).Generate();
+      for (const traffic::AgentRequest& request : sent.requests) {
+        OptimizeArgs args;
+        args.body = request.body;
+        args.endpoint = endpoint;
+        const std::string own = fmt::format("{}-{}-{}", round, agent, request.conversation);
+        args.tenant = is_shared ? "one" : std::string_view(own);
+        args.session = request.session;
+        args.upstream = "bench";
+        args.provider = sent.shape.provider;
+        args.mode = Mode::kStabilize;
+        args.now_us = request.time_us;
+        (void)optimizer_.Prepare(args);
+        if (!is_shared) tenants_.insert(own);
+      }
+      num_conversations_ += sent.num_conversations;
+    }
+  }
+  size_t num_conversations() const { return num_conversations_; }
+  size_t num_bytes() const { return optimizer_.templates().num_bytes(); }
+  // Returns the bytes of `count` tenants that have learnt what these have.
+  size_t BytesOf(size_t count) const {
+    templates::Templates all({.bytes_max = size_t{1} << 40});
+    while (count > 0) {
+      for (const std::string& tenant : tenants_) {
+        for (templates::Templates::Learnt learnt : optimizer_.templates().List(tenant)) {
+          learnt.scope =
+              templates::Templates::ScopeOf(fmt::format("{}", count), learnt.scope.model);
+          all.Restore(std::move(learnt));
+        }
+        if (--count == 0) break;
+      }
+    }
+    return all.num_bytes();
+  }
+
+ private:
+  Optimizer optimizer_{Optimizer::Options{}};
+  size_t num_conversations_ = 0;
+  std::set<std::string> tenants_;
+};
+
+void MeasureTemplates(uint32_t num_rounds) {
+  constexpr double kMebibyte = 1 << 20;
+  Learning shared;
+  for (uint32_t round = 1; round <= num_rounds; ++round) {
+    shared.Run(round, true);
+    if ((round & (round - 1)) != 0 && round != num_rounds) continue;
+    fmt::print("templates  {} conversations of one tenant: {:.2f} MiB\n",
+               shared.num_conversations(), static_cast<double>(shared.num_bytes()) / kMebibyte);
+  }
+  Learning alone;
+  alone.Run(1, false);
+  fmt::print("templates  {} conversations, each a tenant of its own: {:.2f} MiB; {}: {:.2f} MiB\n",
+             alone.num_conversations(), static_cast<double>(alone.num_bytes()) / kMebibyte,
+             kNumConversations, static_cast<double>(alone.BytesOf(kNumConversations)) / kMebibyte);
+}
+
 }  // namespace
 }  // namespace kvgate::prompt
 
-int main() {
+int main(int argc, char** argv) {
   for (const auto mode : {kvgate::prompt::Mode::kObserve, kvgate::prompt::Mode::kPin,
                           kvgate::prompt::Mode::kStabilize}) {
     kvgate::prompt::Measure(mode);
   }
+  kvgate::prompt::MeasureTemplates(argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 8);
 }

@@ -41,12 +41,14 @@ class AgentGenerator {
   struct Options {
     bool binds_thinking = false;  // a model that binds its thinking to the prompt before it
     size_t num_conversations = 7;
+    uint32_t round = 0;  // other conversations of the same agent
   };
   AgentGenerator(uint32_t seed, Endpoint endpoint, const Options& options)
       : options_(options),
         random_(seed * uint64_t{0x9E3779B97F4A7C15} + static_cast<uint64_t>(endpoint)) {
     traffic_.endpoint = endpoint;
     traffic_.shape = AgentAuthor(random_, endpoint).Write(options.binds_thinking);
+    if (options.round > 0) random_ = RandomText(seed ^ uint64_t{options.round} << 32);
   }
   AgentGenerator(const AgentGenerator&) = delete;
   AgentGenerator& operator=(const AgentGenerator&) = delete;
