@@ -353,13 +353,23 @@ class PrefixLines {
   void SaySlots(const DecodedText& decoded, const templates::TextState& state,
                 const DraftSegment& out) {
     for (const templates::SlotLine& slot : state.slots) {
-      SlotText said{.json = JsonOf(decoded, state, slot),
+      const std::string context = ContextOf(decoded, state, slot);
+      SlotText said{.json = context + JsonOf(decoded, state, slot),
                     .slot = slot.slot,
                     .first = {},
                     .place = PlaceOf(out)};
-      if (!slot.moved) said.first = slot.first;
+      if (!slot.moved) said.first = context + slot.first;
       lines_.slots.push_back(std::move(said));
     }
+  }
+  // A short value is said behind the line that it stands behind in its own text.
+  std::string ContextOf(const DecodedText& decoded, const templates::TextState& state,
+                        const templates::SlotLine& slot) const {
+    if (state.lines[slot.line].stands_alone) return "";
+    const std::optional<size_t> context = state.lines.ContextOf(slot.line);
+    if (!context) return "";
+    const templates::TextLine& line = state.lines[*context];
+    return std::string(decoded.RawOf(line.begin, line.end).In(draft_.body)) + "\\n";
   }
 
   // Drops a block of nothing but moved lines as a whole, because providers refuse empty text.

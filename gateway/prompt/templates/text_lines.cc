@@ -15,6 +15,8 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr size_t kLookAhead = 16;
 // A value of this length is an id or a time.
 constexpr size_t kTellingValueBytes = 8;
+// A line with words stands so near in front of a value that it says what the value is of.
+constexpr size_t kContextLines = 4;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -165,13 +167,19 @@ TextLines::TextLines(std::string_view text, const TextLines* before) {
       line.num_words = masked.num_words;
     }
     const bool is_fence = IsFence(own);
-    // A short value without a word, such as a number in a list, is no line that can stand alone.
-    const bool can_stand_alone = line.num_words > 0 || own.size() >= kTellingValueBytes;
-    line.may_change =
-        can_stand_alone && !in_fence && !is_fence && !own.starts_with(parse::kBillingHeaderName);
+    line.stands_alone = line.num_words > 0 || own.size() >= kTellingValueBytes;
+    line.may_change = (line.stands_alone || ContextOf(lines_.size() - 1)) && !in_fence &&
+                      !is_fence && !own.starts_with(parse::kBillingHeaderName);
     if (is_fence) in_fence = !in_fence;
   }
   MarkRepeated();
+}
+
+std::optional<size_t> TextLines::ContextOf(size_t i) const {
+  for (size_t at = i; at > 0 && i - at < kContextLines; --at) {
+    if (lines_[at - 1].num_words > 0) return at - 1;
+  }
+  return std::nullopt;
 }
 
 void TextLines::MarkRepeated() {

@@ -22,9 +22,10 @@ struct TextLine {
   uint64_t mask = 0;
   uint64_t head = 0;  // as HeadOf
   uint32_t num_words = 0;
-  // It may become a slot: it can stand alone (it has words or a long value), stands in no code
-  // fence, is no billing header, and no other line of the text has its mask.
+  // It may become a slot: it stands alone or has a context, stands in no code fence, is no billing
+  // header, and no other line of the text has its mask.
   bool may_change = true;
+  bool stands_alone = true;  // it has words, or a long value
   std::string_view In(std::string_view text) const { return text.substr(begin, end - begin); }
 };
 
@@ -41,6 +42,9 @@ class TextLines {
   uint64_t MaskAfter(size_t i) const {
     return i + 1 == lines_.size() ? kTextEnd : lines_[i + 1].mask;
   }
+  // Returns the line with words that says what the value in line i is of: the nearest one of a few
+  // in front; nullopt if there is none.
+  std::optional<size_t> ContextOf(size_t i) const;
   size_t num_bytes() const { return lines_.size() * sizeof(TextLine); }
 
  private:

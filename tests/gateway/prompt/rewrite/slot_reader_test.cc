@@ -57,6 +57,18 @@ std::string Sentence(std::string_view time, int call) {
          " (session 47664700, call " + std::to_string(call) + ").";
 }
 
+TEST_P(LearntSlots, AShortValueIsSaidBehindTheWordsInFrontOfIt) {
+  Request request = Start("Calls so far:\n601", "one");
+  const std::string before = caller_.Send(request);
+  Go(request, "Calls so far:\n602", "two");
+  const std::string after = caller_.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(Newest(after), Said("two", "Calls so far:\n602"));
+  // What has not changed is not said again.
+  Go(request, "Calls so far:\n602", "three");
+  EXPECT_EQ(Newest(caller_.Send(request)), "three");
+}
+
 TEST_P(LearntSlots, ALineThatChangesStaysAsFirstSentAndItsNewTextFollowsWhole) {
   Request request = Start(Sentence("2025-06-03 09:00:12", 1), "fix the bug");
   std::string before = caller_.Send(request);

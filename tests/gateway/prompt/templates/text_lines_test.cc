@@ -62,6 +62,21 @@ TEST(TextLines, WordsChangeBetweenTheSameLines) {
   EXPECT_EQ(Pairs("be brief", "be long"), "") << "another text";
 }
 
+TEST(TextLines, AShortValueIsKnownByTheWordsInFrontOfIt) {
+  const TextLines lines("calls so far\n---\n602\nbe brief", nullptr);
+  EXPECT_TRUE(lines[2].may_change);
+  EXPECT_FALSE(lines[2].stands_alone);
+  EXPECT_EQ(lines.ContextOf(2), std::optional<size_t>(0));
+  EXPECT_TRUE(lines[0].stands_alone);
+  EXPECT_EQ(Pairs("calls so far\n601\nbe brief", "calls so far\n602\nbe brief"), "0>0 1>1# 2>2");
+  // Nothing says what such a value is of, or the words are too far away.
+  EXPECT_FALSE(TextLines("602\nbe brief", nullptr)[0].may_change);
+  const TextLines far("calls\n-\n--\n---\n----\n602", nullptr);
+  EXPECT_FALSE(far[5].may_change);
+  EXPECT_EQ(far.ContextOf(5), std::nullopt);
+  EXPECT_TRUE(TextLines("8a81ec2f\nbe brief", nullptr)[0].stands_alone) << "an id says what it is";
+}
+
 TEST(TextLines, RepeatedLinesCodeAndBillingHeadersNeverChange) {
   EXPECT_EQ(Pairs("x\nstep 1 is done\nstep 2 is done\ny", "x\nstep 1 is done\nstep 3 is done\ny"),
             "0>0 1>1 3>3");
