@@ -31,7 +31,7 @@ PARTS = {
     "gateway/replay": "base gateway/ledger gateway/prompt gateway/protocol gateway/upstream",
     "gateway/local": "base engine engine/kv engine/text engine/tier gateway/access "
                      "gateway/metrics gateway/protocol kernels store",
-    "gateway/session": "base gateway/protocol store",
+    "gateway/session": "base gateway/ledger gateway/metrics gateway/prompt gateway/protocol store",
     "gateway/service": "base gateway/access gateway/config gateway/ledger gateway/local "
                        "gateway/metrics gateway/prompt gateway/protocol gateway/session "
                        "gateway/upstream store",
@@ -43,8 +43,8 @@ PARTS = {
     # The composition root.
     "gateway/runtime": "base engine engine/model engine/modelfile engine/text engine/tier "
                        "gateway/access gateway/config gateway/http gateway/ledger gateway/local "
-                       "gateway/metrics gateway/service gateway/upstream kernels kernels/cpu "
-                       "kernels/cuda store",
+                       "gateway/metrics gateway/service gateway/session gateway/upstream kernels "
+                       "kernels/cpu kernels/cuda store",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/server": "base gateway/http gateway/local gateway/protocol store",
@@ -56,8 +56,8 @@ PARTS = {
                    "gateway/access gateway/bench gateway/cli/machine gateway/cli/server "
                    "gateway/cli/terminal gateway/config gateway/http gateway/ledger gateway/local "
                    "gateway/metrics gateway/protocol gateway/replay gateway/route "
-                   "gateway/runtime gateway/service gateway/upstream kernels kernels/cpu "
-                   "kernels/cuda store",
+                   "gateway/runtime gateway/service gateway/session gateway/upstream kernels "
+                   "kernels/cpu kernels/cuda store",
 }
 # Third-party headers that belong to one place: (pattern, path prefixes, its name).
 THIRD_PARTY = [
@@ -152,6 +152,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/render.cc": "tests/e2e/cli_test.py",
     "gateway/cli/replay.cc": "tests/e2e/replay_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
+    "gateway/cli/sessions.cc": "tests/e2e/sessions_test.py",
     "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
     "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
@@ -172,6 +173,7 @@ TESTED_ELSEWHERE = {
     "gateway/protocol/form/tools.cc": "tests/gateway/protocol/chat_completions_test.cc",
     "gateway/replay/cache_model.cc": "tests/gateway/replay/openai_cache_test.cc",
     "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
+    "gateway/session/answer/answer_reader.cc": "tests/gateway/session/answer/chat_reader_test.cc",
     "gateway/session/conversation_store.cc": "tests/gateway/session/conversations_test.cc",
     "gateway/session/kept_items.cc": "tests/gateway/session/conversations_test.cc",
     "gateway/session/response_store.cc": "tests/gateway/session/responses_test.cc",

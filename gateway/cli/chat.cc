@@ -67,7 +67,9 @@ std::optional<std::string> ReadLine() {
 
 class Talk {
  public:
-  Talk(server::Answerer& answerer, const std::string& system) : answerer_(answerer) {
+  // `is_kept`: the server keeps what was said, so that only what is new goes to it.
+  Talk(server::Answerer& answerer, const std::string& system, bool is_kept)
+      : answerer_(answerer), is_kept_(is_kept) {
     if (!system.empty()) messages_.push_back({.role = "system", .content = system});
   }
 
@@ -83,16 +85,16 @@ class Talk {
     };
     const Result<server::AnswerCost> done = answerer_.Answer(messages_, on_text, g_stop);
     fmt::print("\n");
-    if (!done) {
-      messages_.pop_back();
-      return done.error();
-    }
+    if (!done || is_kept_) messages_.pop_back();
+    if (!done) return done.error();
+    if (is_kept_) return *done;
     messages_.push_back({.role = "assistant", .content = std::move(answer)});
     return *done;
   }
 
  private:
   server::Answerer& answerer_;
+  const bool is_kept_;
   std::vector<protocol::form::Message> messages_;
 };
 
@@ -145,7 +147,11 @@ Result<int> Chat(const ChatFlags& flags) {
   if (!server.url.empty()) {
     KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
     const auto answerer = server::MakeServerAnswerer({server, authorization}, flags.answer);
-    return Converse(Talk(*answerer, flags.system));
+    return Converse(Talk(*answerer, flags.system, !flags.answer.session.empty()));
+  }
+  if (!flags.answer.session.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "cli",
+                     "a session is kept by a server: start `kvgate serve`, or name one with --url");
   }
   metrics::Registry registry;
   KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
@@ -153,7 +159,7 @@ Result<int> Chat(const ChatFlags& flags) {
                                                          .listens = false,
                                                          .needs_engine = true}));
   const auto answerer = server::MakeLocalAnswerer(*gateway->provider(), flags.answer);
-  return Converse(Talk(*answerer, flags.system));
+  return Converse(Talk(*answerer, flags.system, false));
 }
 
 }  // namespace
@@ -167,6 +173,8 @@ void AddChat(CLI::App& app, Run& chosen) {
   command->add_option("--system", flags->system, "system message");
   command->add_option("--name", flags->answer.model, "model to ask the server for")
       ->capture_default_str();
+  command->add_option("--session", flags->answer.session,
+                      "the session that the server keeps this conversation in");
   command->add_option("--max-tokens", flags->answer.max_tokens)->capture_default_str();
   command->add_option("--temperature", flags->answer.temperature)->capture_default_str();
   command->callback([flags, &chosen] { chosen = [flags] { return Chat(*flags); }; });

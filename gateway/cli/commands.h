@@ -22,6 +22,7 @@ void AddReplay(CLI::App& app, Run& chosen);
 void AddChat(CLI::App& app, Run& chosen);
 void AddWarm(CLI::App& app, Run& chosen);
 void AddCache(CLI::App& app, Run& chosen);
+void AddSessions(CLI::App& app, Run& chosen);
 void AddStats(CLI::App& app, Run& chosen);
 void AddMakeModel(CLI::App& app, Run& chosen);
 void AddQuantize(CLI::App& app, Run& chosen);

@@ -33,6 +33,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddChat(app, chosen);
   kvgate::cli::AddWarm(app, chosen);
   kvgate::cli::AddCache(app, chosen);
+  kvgate::cli::AddSessions(app, chosen);
   kvgate::cli::AddStats(app, chosen);
   kvgate::cli::AddMakeModel(app, chosen);
   kvgate::cli::AddQuantize(app, chosen);

@@ -57,6 +57,8 @@ constexpr std::string_view kNumerics[] = {"invariant", "fast"};
 constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"};
 constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
                                                  "least_attended"};
+constexpr std::string_view kSessionModes[] = {"hard", "off"};
+constexpr int64_t kTokensMax = 1 << 30;
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
@@ -193,6 +195,24 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) {
        return SetInteger(v, 1, kDaySeconds, c.store.timeout_seconds);
      }},
+    {"sessions", "mode",
+     [](const Value& v, Config& c) { return SetChoice(v, kSessionModes, c.sessions.mode); }},
+    {"sessions", "window_hard",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, kTokensMax, c.sessions.window_hard);
+     }},
+    {"sessions", "window_high",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, kTokensMax, c.sessions.window_high);
+     }},
+    {"sessions", "window_low",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, kTokensMax, c.sessions.window_low); }},
+    {"sessions", "keep_system",
+     [](const Value& v, Config& c) { return SetBool(v, c.sessions.keep_system); }},
+    {"sessions", "keep_first_turns",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1000, c.sessions.keep_first_turns); }},
+    {"sessions", "wait_seconds_max",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 600, c.sessions.wait_seconds_max); }},
     {"ledger", "prices", SetPrices},
     {"ledger", "excerpts", [](const Value& v, Config& c) { return SetBool(v, c.ledger.excerpts); }},
     {"ledger", "records",
@@ -361,7 +381,7 @@ std::string Missing(const KeyConfig& key) {
 }
 
 // Tables of later versions, listed so that their error says "not supported yet" and not "unknown".
-constexpr std::string_view kLaterTables[] = {"sessions"};
+constexpr std::string_view kLaterTables[] = {"telemetry", "prompt"};
 
 std::vector<std::string_view> TableNames() {
   std::vector<std::string_view> names = {"upstream", "route", "key"};

@@ -107,6 +107,21 @@ struct StoreConfig {
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
 
+// Sessions that requests name (x-kvgate-session). They live in the turn store: their space, age and
+// shares of tenants are store.turns_*. Windows are in tokens; 0: from the model's context, where
+// that is known, and else none.
+struct SessionsConfig {
+  std::string mode = "hard";  // hard: the oldest rounds are left out of a prompt; off: nothing is
+  int64_t window_hard = 0;    // no prompt is longer
+  int64_t window_high = 0;    // a longer one loses its oldest rounds, until it is
+  int64_t window_low = 0;     // no longer than this
+  bool keep_system = true;    // system messages stay when their round is left out
+  int64_t keep_first_turns = 0;   // rounds at the beginning that stay
+  int64_t wait_seconds_max = 60;  // limit of x-kvgate-session-wait
+
+  friend bool operator==(const SessionsConfig&, const SessionsConfig&) = default;
+};
+
 struct LedgerConfig {
   std::filesystem::path prices;  // a file whose rows take precedence over the built-in prices
   int64_t records = 100'000;     // request records kept; the totals go on counting
@@ -218,6 +233,7 @@ struct Config {
   EngineConfig engine;
   CacheConfig cache;
   StoreConfig store;
+  SessionsConfig sessions;
   LedgerConfig ledger;
   MetricsConfig metrics;
   LimitsConfig limits;

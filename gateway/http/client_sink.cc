@@ -38,7 +38,8 @@ message::HeadOptions ClientSink::Options(const proxy::request::ReplyInfo& info) 
           .dialect_id_name = info.dialect_id_name,
           .keep_alive = request_.keep_alive,
           .http_1_0 = request_.http_1_0,
-          .left_out = info.left_out};
+          .left_out = info.left_out,
+          .compaction = info.compaction};
 }
 
 Task<bool> ClientSink::WriteRaw(std::string_view bytes) {

@@ -20,6 +20,10 @@ namespace kvgate::upstream {
 class ExchangeLog;
 }
 
+namespace kvgate::session {
+class Sessions;
+}
+
 namespace kvgate::service {
 class Prompts;
 }
@@ -67,6 +71,8 @@ struct ServerOptions {
   // Examines the prompts of forwarded requests; null: prompts are not examined. Outlives the
   // server.
   service::Prompts* prompts = nullptr;
+  // Keeps the sessions that requests name; null: none are kept. Outlives the server.
+  session::Sessions* sessions = nullptr;
 };
 
 class Server {

@@ -446,7 +446,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
 Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_tokens) const {
   const CompletionRequest& request = args.request;
   const int64_t context = parts_.engine.info().context_tokens_max;
-  const int64_t share = PromptTokensMax();
+  const int64_t share = prompt_tokens_max();
   const int64_t room = context - static_cast<int64_t>(num_prompt_tokens);
   int64_t fallback = parts_.default_max_tokens > 0 ? parts_.default_max_tokens : room;
   if (request.dialect == Dialect::kCompletions) fallback = kCompletionsTokensDefault;
@@ -555,7 +555,7 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   }
   KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt, request));
   prompt.tokens.resize(prompt.num_prefix_tokens);
-  const auto context = static_cast<size_t>(PromptTokensMax());
+  const auto context = static_cast<size_t>(prompt_tokens_max());
   if (prompt.tokens.size() > context) {
     return protocol::form::ContextLengthError(
         request.dialect,

@@ -44,6 +44,13 @@ class LocalProvider {
   const std::vector<std::string>& names() const { return parts_.names; }
   int64_t created_unix() const { return parts_.created_unix; }
   bool Serves(std::string_view model) const;
+  // The smaller of the context and one tenant's share of the KV memory. The engine refuses a longer
+  // prompt too, but without the wording on which clients compact their history.
+  int64_t prompt_tokens_max() const {
+    const engine::EngineInfo& info = parts_.engine.info();
+    const int64_t share = info.tenant_tokens_max;
+    return share > 0 ? std::min<int64_t>(info.context_tokens_max, share) : info.context_tokens_max;
+  }
   // Returns true if prompts contain the reasoning of earlier turns.
   bool writes_reasoning() const { return !traits_.reasoning_field.empty(); }
   engine::Engine& engine() const { return parts_.engine; }
@@ -108,13 +115,6 @@ class LocalProvider {
       const protocol::form::CompletionRequest& request, const grammar::Source* output,
       std::string_view tail) const;
   Result<int> TokensMax(const RunArgs& args, size_t num_prompt_tokens) const;
-  // The smaller of the context and one tenant's share of the KV memory. The engine refuses a longer
-  // prompt too, but without the wording on which clients compact their history.
-  int64_t PromptTokensMax() const {
-    const engine::EngineInfo& info = parts_.engine.info();
-    const int64_t share = info.tenant_tokens_max;
-    return share > 0 ? std::min<int64_t>(info.context_tokens_max, share) : info.context_tokens_max;
-  }
   Result<void> CheckLogitBias(const protocol::form::CompletionRequest& request) const;
   std::string PromptText(const protocol::form::Prompt& prompt) const;
 

@@ -25,6 +25,7 @@
 #include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
 #include "gateway/service/template_store.h"
+#include "gateway/session/sessions.h"
 #include "store/file/secret_file.h"
 #include "store/meta/turn_store.h"
 
@@ -172,6 +173,7 @@ class OpenRuntime final : public Runtime {
                        prompts_.Complete(record, facts, preparation);
                      }}),
         turns_(OpenTurns(config_, tier_)),
+        sessions_(ToSessionOptions(config_, turns_.get())),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
         metrics_(options_.registry),
@@ -195,6 +197,7 @@ class OpenRuntime final : public Runtime {
     if (branches_) {
       service_.AddCollector([this](auto& writer) { branches_->Collect(writer); });
     }
+    service_.AddCollector([this](auto& writer) { sessions_.Collect(writer); });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.listens) KVGATE_TRY_VOID(Listen());
     if (HasEngine(options_)) KVGATE_TRY_VOID(StartEngine());
@@ -232,6 +235,7 @@ class OpenRuntime final : public Runtime {
     http::ServerOptions options = ToServerOptions(config_, address, admin_token_);
     options.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
     options.prompts = &prompts_;
+    options.sessions = &sessions_;
     KVGATE_TRY(server_, http::Server::Open(options, service_));
     return {};
   }
@@ -259,6 +263,8 @@ class OpenRuntime final : public Runtime {
     KVGATE_TRY(local_, Load());
     KVGATE_TRY(auto provider, local_->MakeProvider(config_, &metrics_));
     provider_ = provider.get();
+    sessions_.SetLocalModel({.context_tokens = provider->prompt_tokens_max(),
+                             .output_tokens = config_.engine.default_max_tokens});
     service_.SetLocal(std::move(provider));
     maintenance_ = std::make_unique<local::Maintenance>(
         local::Maintenance::Parts{.engine = local_->engine(),
@@ -322,6 +328,7 @@ class OpenRuntime final : public Runtime {
   service::Prompts prompts_;
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
+  session::Sessions sessions_;
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;
   std::unique_ptr<LocalEngine> local_;

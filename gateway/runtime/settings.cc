@@ -78,6 +78,20 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
 }
 
+session::Sessions::Options ToSessionOptions(const config::Config& config,
+                                            store::meta::TurnStore* turns) {
+  const config::SessionsConfig& sessions = config.sessions;
+  return {.turns = turns,
+          .window = {.mode = sessions.mode == "off" ? session::window::Mode::kOff
+                                                    : session::window::Mode::kHard,
+                     .high = sessions.window_high,
+                     .low = sessions.window_low,
+                     .hard = sessions.window_hard,
+                     .keep_system = sessions.keep_system,
+                     .keep_first_turns = static_cast<int>(sessions.keep_first_turns)},
+          .wait_seconds_max = static_cast<int>(sessions.wait_seconds_max)};
+}
+
 Result<config::Config> Reloadable(const config::Config& running, config::Config next) {
   next.server = running.server;
   if (next.upstreams.empty() != running.upstreams.empty()) {
@@ -99,6 +113,7 @@ std::string UnreadTables(const config::Config& running, config::Config next) {
   if (!(next.engine == running.engine)) tables.push_back("[engine]");
   if (!(next.cache == running.cache)) tables.push_back("[cache]");
   if (!(next.store == running.store)) tables.push_back("[store]");
+  if (!(next.sessions == running.sessions)) tables.push_back("[sessions]");
   if (!(next.ledger == running.ledger)) tables.push_back("[ledger]");
   if (!(next.limits == running.limits)) tables.push_back("[limits]");
   return fmt::format("{}", fmt::join(tables, ", "));

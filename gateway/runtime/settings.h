@@ -7,6 +7,8 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/http/server.h"
+#include "gateway/session/sessions.h"
+#include "store/meta/turn_store.h"
 
 namespace kvgate::runtime {
 
@@ -20,6 +22,9 @@ Result<config::HostPort> ListenAddress(const config::Config& config);
 http::TargetOptions ToTargetOptions(const config::Config& config);
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
                                     const std::string& admin_token);
+
+session::Sessions::Options ToSessionOptions(const config::Config& config,
+                                            store::meta::TurnStore* turns);
 
 // Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,
 // metrics and the engine's mode, while the address and the certificate's file names stay. Fails

@@ -556,6 +556,7 @@ Result<std::vector<Turn>> TurnStore::Chain(const ChainArgs& args) const {
     place.order = record->parent_order;
     id = record->turn.parent;
     turns.push_back(std::move(record->turn));
+    if (args.is_first && args.is_first(turns.back())) break;
   }
   std::reverse(turns.begin(), turns.end());
   return turns;

@@ -86,6 +86,9 @@ class TurnStore {
     std::string_view id;
     size_t turns_max = 10'000;
     uint64_t bytes_max = uint64_t{256} << 20;
+    // Called with each turn, the newest first; the chain begins with the one for which it returns
+    // true. Empty: with the first turn of the conversation.
+    std::function<bool(const Turn&)> is_first = {};
   };
   // Returns the turns from the first one of the conversation to this one. Returns kNotFound, naming
   // the missing turn, if one was deleted or damaged, and kTooLarge instead of leaving turns out.

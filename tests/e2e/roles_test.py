@@ -71,12 +71,21 @@ ROWS = {
                                                   "prefix"),
     ("DELETE", "/kvgate/v1/prefixes/{id}/pin"): Row("kOwn", None, "prefix"),
     ("DELETE", "/kvgate/v1/prefixes/{id}"): Row("kOwn", None, "prefix"),
+    ("GET", "/kvgate/v1/sessions"): Row("kOwn"),
+    ("POST", "/kvgate/v1/sessions"): Row("kOwn", {"kvgate_session": 1, "key": "planted",
+                                                  "dialect": "chat", "turns": 0}),
+    ("GET", "/kvgate/v1/sessions/{id}"): Row("kOwn", None, "session"),
+    ("GET", "/kvgate/v1/sessions/{id}/export"): Row("kOwn", None, "session"),
+    ("POST", "/kvgate/v1/sessions/{id}/fork"): Row("kOwn", {"key": "stolen"}, "session"),
+    ("DELETE", "/kvgate/v1/sessions/{id}"): Row("kOwn", None, "session"),
+    ("DELETE", "/kvgate/v1/sessions"): Row("kOwn"),
     ("DELETE", "/kvgate/v1/prefixes"): Row("kAdmin"),
     ("POST", "/kvgate/v1/prefixes/verify"): Row("kAdmin", {}),
     ("POST", "/kvgate/v1/prefixes/import"): Row("kAdmin", b"no prefix"),
 }
-# Of whom a stored response or conversation is, no admin is asked: it is that tenant's alone.
-NOT_AN_ADMINS = ("response", "conversation")
+# Of whom a stored response, conversation or session is, no admin is asked: it is that tenant's
+# alone.
+NOT_AN_ADMINS = ("response", "conversation", "session")
 
 
 def routes_of_the_router():
@@ -161,6 +170,12 @@ class AdversarialTenantTest(RolesCase):
         made["item"] = items["data"][0]["id"]
         _, _, headers = self.ask(running, "POST", "/v1/chat/completions", "alice", CHAT)
         made["request"] = headers["x-kvgate-request-id"]
+        made["session"] = "alices-session-of-plums"
+        status, data, _ = self.ask(
+            running, "POST", "/v1/chat/completions", "alice",
+            {**CHAT, "messages": [{"role": "user", "content": "secret plum-4713"}]},
+            {"x-kvgate-session": made["session"]})
+        self.assertEqual(status, 200, data)
         self.json(running, "POST", "/kvgate/v1/prefixes/warm", "alice",
                   {"model": "local", "prompt": self.PROMPT, "kvgate": {"name": "secret-name"}})
         self.wait_on_disk(running)
@@ -174,6 +189,7 @@ class AdversarialTenantTest(RolesCase):
             f"/v1/responses/{made['response']}", f"/v1/responses/{made['response']}/input_items",
             f"/v1/conversations/{made['conversation']}",
             f"/v1/conversations/{made['conversation']}/items",
+            f"/kvgate/v1/sessions/{made['session']}", "/kvgate/v1/sessions",
             f"/kvgate/v1/requests/{made['request']}")]
         rows = self.json(running, "GET", "/kvgate/v1/prefixes", "alice")["data"]
         pin = next(row for row in rows if row["id"] == made["prefix"])
@@ -233,7 +249,7 @@ class AdversarialTenantTest(RolesCase):
         status, data, _ = self.ask(running, method, self.path_of(row, path, made), who, row.body)
         others = row.access == "kOwn" and row.id is not None
         self.assertIn(status, self.expected(row, who, 404 if others else 200), data[:300])
-        for secret in (b"plum-4711", b"plum-4712", b"secret-name"):
+        for secret in (b"plum-4711", b"plum-4712", b"plum-4713", b"secret-name"):
             self.assertNotIn(secret, data)
         if not others or who != "bob":
             return
@@ -247,7 +263,7 @@ class AdversarialTenantTest(RolesCase):
 
     def bob_looks_for_alice(self, running, made):
         for path in ("/kvgate/v1/requests?limit=1000", "/kvgate/v1/prefixes", "/kvgate/v1/stats",
-                     "/kvgate/v1/requests?before=" + made["request"]):
+                     "/kvgate/v1/sessions", "/kvgate/v1/requests?before=" + made["request"]):
             data = self.ask(running, "GET", path, "bob")[1].decode()
             for found in ("alice", "secret", *(made[k] for k in made if k != "model")):
                 self.assertNotIn(found, data, path)
@@ -286,6 +302,7 @@ class AdversarialTenantTest(RolesCase):
                              ("DELETE", "/kvgate/v1/prefixes/{id}"),
                              ("DELETE", "/v1/conversations/{id}/items/{item}"),
                              ("DELETE", "/v1/conversations/{id}"),
+                             ("DELETE", "/kvgate/v1/sessions/{id}"),
                              ("DELETE", "/v1/responses/{id}")):
             row = ROWS[(method, path)]
             self.json(running, method, self.path_of(row, path, made), "alice")

@@ -77,6 +77,7 @@ class ServerAnswerer final : public Answerer {
                                             .url = "/v1/chat/completions",
                                             .body = ChatBody(messages, options_),
                                             .authorization = server_.authorization,
+                                            .session = options_.session,
                                             .on_data = on_data,
                                             .stop = &stop}));
     if (failure) return *failure;

@@ -19,6 +19,7 @@ struct AnswerOptions {
   std::string model = "local";
   int64_t max_tokens = 512;
   float temperature = 0.7f;
+  std::string session = {};  // which the server keeps; empty: none
 };
 
 // The cost of an answer; -1: the server does not report it.

@@ -167,6 +167,7 @@ Result<HttpReply> FetchHttp(const HttpRequest& request) {
       request.method, url.path, url.authority,
       request.body_file.empty() ? "application/json" : "application/octet-stream", body_bytes);
   if (!request.authorization.empty()) head += "Authorization: " + request.authorization + "\r\n";
+  if (!request.session.empty()) head += "x-kvgate-session: " + request.session + "\r\n";
   if (!request.api_key.empty()) head += "x-api-key: " + request.api_key + "\r\n";
   if (!request.admin_token.empty()) head += "x-kvgate-admin: " + request.admin_token + "\r\n";
   if (!link.Send(head + "\r\n" + request.body)) {

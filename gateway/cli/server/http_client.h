@@ -24,6 +24,7 @@ struct HttpRequest {
   std::string certificate_sha256 = {};
   std::string authorization = {};  // the header's value; empty: not sent
   std::string api_key = {};        // x-api-key; empty: not sent
+  std::string session = {};        // x-kvgate-session; empty: not sent
   std::string admin_token = {};    // for a server found by its data directory; empty: not sent
   // Called after each piece of body_file with the number of bytes sent so far.
   std::function<void(uint64_t done, uint64_t total)> on_sent = {};

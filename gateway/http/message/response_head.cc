@@ -23,6 +23,9 @@ void AppendCommon(int status, const HeadOptions& options, std::string& head) {
   if (!options.left_out.empty()) {
     fmt::format_to(std::back_inserter(head), "x-kvgate-left-out: {}\r\n", options.left_out);
   }
+  if (!options.compaction.empty()) {
+    fmt::format_to(std::back_inserter(head), "x-kvgate-compaction: {}\r\n", options.compaction);
+  }
   if (!options.keep_alive) {
     head += "connection: close\r\n";
   } else if (options.http_1_0) {

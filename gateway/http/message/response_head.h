@@ -13,7 +13,8 @@ struct HeadOptions {
   std::string_view dialect_id_name = {};  // the dialect's own request id header; empty: none
   bool keep_alive = true;
   bool http_1_0 = false;
-  std::string_view left_out = {};  // ignored parts of the request: x-kvgate-left-out
+  std::string_view left_out = {};    // ignored parts of the request: x-kvgate-left-out
+  std::string_view compaction = {};  // of the request's session: x-kvgate-compaction
 };
 
 // An interim response; every HTTP/1.1 client skips it even if it did not ask for it.

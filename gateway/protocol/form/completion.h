@@ -27,6 +27,9 @@ inline constexpr std::string_view kThreadLostSource = "thread_not_found";
 // to continue from does not exist, or the conversation is locked by another answer.
 inline constexpr std::string_view kPreviousResponseSource = "previous_response_not_found";
 inline constexpr std::string_view kLockedSource = "conversation_locked";
+// An error with this source is a request that does not go on where its session stands: another one
+// holds it, or this one says something else.
+inline constexpr std::string_view kSessionSource = "session_conflict";
 
 // A tool call that a model made.
 struct ToolCall {

@@ -51,6 +51,7 @@ std::string_view CodeOf(const Error& error) {
   if (error.source == kContextLengthSource) return "context_length_exceeded";
   if (error.source == kPreviousResponseSource) return kPreviousResponseSource;
   if (error.source == kLockedSource) return kLockedSource;
+  if (error.source == kSessionSource) return kSessionSource;
   switch (error.code) {
     case ErrorCode::kUnsupported:
       return "unsupported_parameter";
@@ -112,7 +113,8 @@ int HttpStatus(ErrorCode code) {
 }
 
 int HttpStatus(const Error& error) {
-  return error.source == kLockedSource ? kConflict : HttpStatus(error.code);
+  const bool is_conflict = error.source == kLockedSource || error.source == kSessionSource;
+  return is_conflict ? kConflict : HttpStatus(error.code);
 }
 
 std::string EncodeError(const Error& error) {

@@ -10,7 +10,8 @@
 namespace kvgate::protocol::form {
 
 int HttpStatus(ErrorCode code);
-// Some errors have a status that their code does not imply: kLockedSource is 409.
+// Some errors have a status that their code does not imply: kLockedSource and
+// kSessionSource are 409.
 int HttpStatus(const Error& error);
 
 // Encodes {"error":{"message","type","param","code"}}. Internal detail (kInternal, kDataLoss, kIo)

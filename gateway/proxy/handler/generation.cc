@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/proxy/provider/session_answer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::proxy::handler {
@@ -80,6 +81,11 @@ bool RequestRouter::RunsLocally() const {
 }
 
 Task<void> RequestRouter::Serve() {
+  if (SessionStep::IsWanted(request_)) {
+    SessionStep::AsksLocal asks_local = [this] { return ModelRoute() == nullptr && RunsLocally(); };
+    const bool goes_on = co_await session_.Begin(std::move(asks_local));
+    if (!goes_on) co_return;
+  }
   const bool is_encoded = request_.body().is_encoded();
   const bool has_upstreams = !request_.targets().upstreams->empty();
   Result<void> scanned;
@@ -87,6 +93,7 @@ Task<void> RequestRouter::Serve() {
     scanned = co_await request_.Scan();
   }
   if (!scanned) {
+    session_.LetGo();
     Error error = scanned.error();
     co_await request_.Refuse(std::move(error));
     co_return;
@@ -100,6 +107,7 @@ Task<void> RequestRouter::Serve() {
     co_return;
   }
   if (const Result<void> admitted = request_.Admit(request_.scan().model); !admitted) {
+    session_.LetGo();
     Error error = admitted.error();
     co_await request_.Refuse(std::move(error));
     co_return;
@@ -178,6 +186,7 @@ Task<void> RequestRouter::AskTargets(route::Route& route, const route::Query& qu
 }
 
 Task<void> RequestRouter::RefuseRouted(Error error) {
+  session_.LetGo();
   provider::UpstreamExchange account(request_);
   account.Open(nullptr, request_.scan().model);
   Response refusal = request::ErrorResponse(error);
@@ -189,7 +198,7 @@ Task<void> RequestRouter::RefuseRouted(Error error) {
 }
 
 Task<bool> RequestRouter::AskTarget(const route::Target& target, bool has_next) {
-  request_.left_out().clear();  // it may hold a previous target's
+  request_.notes().left_out.clear();  // it may hold a previous target's
   if (target.is_local()) {
     const bool is_answered = co_await AskLocal({.any_model = true, .has_next = has_next});
     co_return is_answered;
@@ -204,13 +213,24 @@ Task<bool> RequestRouter::AskTarget(const route::Target& target, bool has_next) 
 
 Task<bool> RequestRouter::AskLocal(LocalAnswer::Options options) {
   LocalAnswer answer(request_, options);
-  const bool is_answered = co_await provider::Deliver(answer, request_);
+  const bool is_answered = co_await DeliverFrom(answer);
   co_return is_answered;
 }
 
 Task<bool> RequestRouter::AskUpstream(UpstreamAnswer::Options options) {
   UpstreamAnswer answer(request_, options);
-  const bool is_answered = co_await provider::Deliver(answer, request_);
+  const bool is_answered = co_await DeliverFrom(answer);
+  co_return is_answered;
+}
+
+Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
+  if (session_.turn() == nullptr) {
+    const bool is_answered = co_await provider::Deliver(answer, request_);
+    co_return is_answered;
+  }
+  provider::SessionAnswer recorded(request_, *request_.environment().options.sessions, answer,
+                                   session_.turn());
+  const bool is_answered = co_await provider::Deliver(recorded, request_);
   co_return is_answered;
 }
 

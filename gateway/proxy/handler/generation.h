@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "gateway/proxy/handler/handler.h"
+#include "gateway/proxy/handler/session_step.h"
 #include "gateway/proxy/provider/local_answer.h"
 #include "gateway/proxy/provider/upstream_answer.h"
 #include "gateway/route/route_table.h"
@@ -13,13 +14,15 @@ namespace kvgate::proxy::handler {
 
 class RequestRouter {
  public:
-  explicit RequestRouter(RequestContext& request) : request_(request) {}
+  explicit RequestRouter(RequestContext& request) : request_(request), session_(request) {}
   // Answers a request for a model.
   Task<void> Serve();
   // Passes a request on to the upstream that its header or its model names.
   Task<void> Forward(bool is_unknown_path);
 
  private:
+  // Takes an answer to the sink, and into the request's session if it has one.
+  Task<bool> DeliverFrom(provider::Answer& answer);
   // The route of the model; null if it has none.
   route::Route* ModelRoute() const;
   bool RunsLocally() const;
@@ -38,6 +41,7 @@ class RequestRouter {
   Task<bool> AskUpstream(provider::UpstreamAnswer::Options options);
 
   RequestContext& request_;
+  SessionStep session_;
   // Null if requests do not wait for each other.
   std::unique_ptr<route::SingleFlight::Participant> participant_;
 };

@@ -8,6 +8,7 @@
 #include "gateway/local/prefix_service.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/proxy/handler/generation.h"
+#include "gateway/proxy/handler/session_data.h"
 
 namespace kvgate::proxy::handler {
 
@@ -144,6 +145,7 @@ Response Answer(const ServiceCall& call) {
   if (IsKept(call.route)) {
     return call.route < Route::kConversations ? AnswerResponse(call) : AnswerConversation(call);
   }
+  if (request::IsSession(call.route)) return AnswerSession(call);
   switch (call.route) {
     case Route::kRoot:
       return {.body = R"({"name":"kvgate","status":"ok"})"};
@@ -259,6 +261,7 @@ Task<void> ServeOwnData(RequestContext& request) {
   auto call =
       std::make_shared<ServiceCall>(ServiceCall{.service = environment.service,
                                                 .prompts = environment.options.prompts,
+                                                .sessions = environment.options.sessions,
                                                 .route = route,
                                                 .place = request.place(),
                                                 .target = std::string(request.head().target),

@@ -18,7 +18,8 @@ namespace kvgate::proxy::handler {
 
 struct ServiceCall {
   service::Service& service;
-  service::Prompts* prompts = nullptr;  // null: prompts are not examined
+  service::Prompts* prompts = nullptr;    // null: prompts are not examined
+  session::Sessions* sessions = nullptr;  // null: none are kept
   Route route;
   request::RoutePlace place = {};
   std::string target = {};

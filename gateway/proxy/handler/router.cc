@@ -71,6 +71,13 @@ constexpr Entry kEntries[] = {
     {"POST", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixPin, Access::kOwn, CountedData},
     {"DELETE", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixUnpin, Access::kOwn, CountedData},
     {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/sessions", Route::kSessions, Access::kOwn, OwnData},
+    {"POST", "/kvgate/v1/sessions", Route::kSessionImport, Access::kOwn, CountedData},
+    {"DELETE", "/kvgate/v1/sessions", Route::kSessionsPurge, Access::kOwn, OwnData},
+    {"POST", "/kvgate/v1/sessions/{id}/fork", Route::kSessionFork, Access::kOwn, CountedData},
+    {"GET", "/kvgate/v1/sessions/{id}/export", Route::kSessionExport, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/sessions/{id}", Route::kSession, Access::kOwn, OwnData},
+    {"DELETE", "/kvgate/v1/sessions/{id}", Route::kSessionDelete, Access::kOwn, OwnData},
 };
 
 struct Arguments {

@@ -49,7 +49,7 @@ std::optional<upstream::SecretMask> ForwardedBody::FailureMask() const {
 
 bool ForwardedBody::IsExtended(std::string_view content_type) const {
   const request::RequestContext& request = exchange_.request();
-  return request.explains() && exchange_.account() != nullptr && request.head().is_framed &&
+  return request::Explains(request) && exchange_.account() != nullptr && request.head().is_framed &&
          !request.head().is_head && exchange_.status() == 200 &&
          IsIdentity(exchange_.Field("content-encoding")) &&
          (content_type.starts_with("text/event-stream") ||

@@ -61,7 +61,7 @@ Task<Result<void>> LocalAnswer::Start() {
       .credential = credential,
       .request_id = request_.head().request_id,
       .tenant = request_.caller().tenant(),
-      .explain = request_.explains(),
+      .explain = request::Explains(request_),
       .any_model = options_.any_model,
       .has_next = options_.has_next,
       .prompt_tokens_max = key == nullptr ? 0 : key->prompt_tokens_max,
@@ -95,7 +95,7 @@ Task<Begun> LocalAnswer::Begin() {
   }
   // The body has been parsed, so it is not held during a long answer.
   request_.body().Release();
-  request_.left_out() = completion_->left_out();
+  request_.notes().left_out = completion_->left_out();
   if (completion_->streaming()) {
     last_piece_ = Clock::now();
     Begun begun = co_await BeginStream();

@@ -105,7 +105,7 @@ Task<Result<void>> OutgoingRequest::Translate(ExchangeAccount* account) {
 void OutgoingRequest::SayLeftOut() const {
   RequestContext& request = args_.request;
   const std::vector<std::string>& left_out = translation_->left_out();
-  request.left_out() = fmt::format("{}", fmt::join(left_out, ", "));
+  request.notes().left_out = fmt::format("{}", fmt::join(left_out, ", "));
   for (const std::string& what : left_out) {
     if (!request.environment().service.IsFirstNotice(request.caller().tenant(),
                                                      translation_->opening(), what)) {
@@ -249,7 +249,7 @@ std::string OutgoingRequest::Head() const {
        .body_bytes = body().size(),
        .added = added,
        .drop_encoding = !has_own_encoding_,
-       .drop_accept_encoding = request.explains() || translation_,
+       .drop_accept_encoding = request::ReadsAnswer(args_.request) || translation_,
        .api_key = lends_key ? std::string_view(translation_->credential()) : upstream.api_key(),
        .dialect = upstream.dialect(),
        .drop_credential = request.caller().key_is_credential()});

@@ -22,7 +22,7 @@ Task<Begun> TranslatedBody::Begin() {
   const request::RequestContext& request = exchange_.request();
   translation_.BeginReply(exchange_.fields(), request.head().request_id);
   const bool is_stream = translation_.stream();
-  if (request.explains() && exchange_.account() != nullptr) extension_.emplace(is_stream);
+  if (request::Explains(request) && exchange_.account() != nullptr) extension_.emplace(is_stream);
   co_await Advance();
   if (state_ == State::kBroken && (text_.empty() || !is_stream)) {
     if (exchange_.request().sink().is_gone()) co_return Begun{.kind = Begun::Kind::kLeft};

@@ -14,6 +14,10 @@
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/model_list.h"
 
+namespace kvgate::session {
+class Sessions;
+}
+
 namespace kvgate::proxy::request {
 
 struct Options {
@@ -28,6 +32,8 @@ struct Options {
   upstream::ExchangeLog* exchange_log = nullptr;
   // Examines the prompts of forwarded requests; null: prompts are not examined.
   service::Prompts* prompts = nullptr;
+  // Keeps the sessions that requests name; null: none are kept.
+  session::Sessions* sessions = nullptr;
 };
 
 struct Environment {

@@ -17,6 +17,16 @@ void RequestBody::TakeDecoded() {
   if (decoded_) bytes_ = std::move(*std::exchange(decoded_, std::nullopt));
 }
 
+Result<void> RequestBody::Replace(std::string bytes) {
+  if (bytes.size() > lease_.bytes()) KVGATE_TRY_VOID(lease_.GrowTo(bytes.size()));
+  decoded_.reset();
+  work::ReturnBody(std::exchange(bytes_, std::move(bytes)));
+  is_encoded_ = false;
+  is_scanned_ = false;
+  scan_ = {};
+  return {};
+}
+
 void RequestBody::Release() {
   decoded_.reset();
   work::ReturnBody(std::exchange(bytes_, {}));

@@ -52,6 +52,9 @@ class RequestBody {
   bool is_decoded() const { return decoded_.has_value(); }
   // Makes the decoded body the body.
   void TakeDecoded();
+  // Makes these bytes the body, which is not encoded and has not been read. Fails with kOverloaded
+  // if there is no memory for them.
+  Result<void> Replace(std::string bytes);
   // Returns the body's memory to the pool; called once nobody needs the body any more.
   void Release();
 
@@ -73,7 +76,7 @@ class RequestBody {
   std::string bytes_;
   work::BodyBudget::Lease lease_;
   BodySource* source_ = nullptr;
-  const bool is_encoded_;
+  bool is_encoded_;
   std::optional<std::string> decoded_;
   bool is_scanned_ = false;
   upstream::BodyScan scan_;

@@ -108,6 +108,16 @@ Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
   co_return known;
 }
 
+Result<void> RequestContext::ReplaceBody(std::string body) {
+  KVGATE_TRY_VOID(body_.Replace(std::move(body)));
+  std::erase_if(head_.fields, [](const upstream::wire::HeaderField& field) {
+    return upstream::wire::SameName(field.name, "content-encoding");
+  });
+  layout_ = nullptr;
+  known_.reset();
+  return {};
+}
+
 Result<void> RequestContext::Admit(std::string_view model) {
   return caller_.Admit(model, body_.is_unreadable() || (place_.names_model() && model.empty()),
                        environment_.options.exchange_log);
@@ -135,7 +145,10 @@ ReplyInfo RequestContext::Info() const {
     const bool anthropic = kind_.dialect == upstream::wire::Dialect::kAnthropic;
     id_name = anthropic ? "request-id" : "x-request-id";
   }
-  return {.request_id = head_.request_id, .dialect_id_name = id_name, .left_out = left_out_};
+  return {.request_id = head_.request_id,
+          .dialect_id_name = id_name,
+          .left_out = notes_.left_out,
+          .compaction = notes_.compaction};
 }
 
 void RequestContext::Count(int status) {

@@ -38,6 +38,11 @@ struct RequestHead {
   std::chrono::steady_clock::time_point received_at;
 };
 
+struct AnswerNotes {
+  std::string left_out = {};    // parts of the request that were not understood
+  std::string compaction = {};  // of the window of the request's session; empty: it has none
+};
+
 class RequestContext {
  public:
   using Clock = SteadyClock;
@@ -60,7 +65,6 @@ class RequestContext {
   work::WorkRunner& work() { return work_; }
   RoutePlace& place() { return place_; }
   const RoutePlace& place() const { return place_; }
-  bool explains() const { return Header("x-kvgate-explain") == "1"; }
 
   RequestBody& body() { return body_; }
   // Reads the model and other fields from the body. The second call returns at once.
@@ -80,8 +84,11 @@ class RequestContext {
   // Counts a request with a prompt, and checks the size of that.
   Task<Result<void>> CheckPrompt(std::string model);
 
-  // The parts of the request that its answer leaves out, for the head of the answer.
-  std::string& left_out() { return left_out_; }
+  // Puts another body in the place of the received one: what its session makes of it. All that was
+  // read from that is forgotten. Fails if there is no memory for it.
+  Result<void> ReplaceBody(std::string body);
+  // What the head of the answer says of this request.
+  AnswerNotes& notes() { return notes_; }
   ReplyInfo Info() const;
   // Counts an answer of this status in the metrics.
   void Count(int status);
@@ -102,8 +109,17 @@ class RequestContext {
   RequestBody body_;
   service::Prompts::Layout layout_;  // null: the prompt has not been read, or cannot be
   std::optional<service::Prompts::Known> known_;
-  std::string left_out_;
+  AnswerNotes notes_;
 };
+
+// True if the caller wants its answer explained.
+inline bool Explains(const RequestContext& request) {
+  return request.Header("x-kvgate-explain") == "1";
+}
+// True if the gateway has to read the answer, which must come without a content-encoding.
+inline bool ReadsAnswer(RequestContext& request) {
+  return Explains(request) || !request.notes().compaction.empty();
+}
 
 // Counts a request about the gateway's own data, whose body names no model, against the limits of
 // the caller's key; an error if it exceeds them.

@@ -47,6 +47,13 @@ enum class Route : uint8_t {
   kPrefixExport,
   kPrefixPin,
   kPrefixUnpin,
+  kSessions,
+  kSessionsPurge,
+  kSession,
+  kSessionDelete,
+  kSessionFork,
+  kSessionExport,
+  kSessionImport,
   kForwarded,  // not a path of the gateway; the router never finds it
 };
 
@@ -61,6 +68,11 @@ inline bool IsGeneration(Route route) {
 // it.
 inline bool IsKept(Route route) {
   return route >= Route::kResponse && route <= Route::kConversationItemDelete;
+}
+
+// True for routes about a tenant's sessions.
+inline bool IsSession(Route route) {
+  return route >= Route::kSessions && route <= Route::kSessionImport;
 }
 
 // True for routes whose request names the model that answers it.

@@ -34,6 +34,7 @@ class TestSink final : public proxy::request::ResponseSink {
   int status = 0;
   std::string body;
   std::string left_out;
+  std::string compaction;
   std::vector<std::pair<std::string, std::string>> fields;  // of a forwarded head, or a response
   size_t num_pieces = 0;
   bool is_complete = false;
@@ -51,12 +52,14 @@ class TestSink final : public proxy::request::ResponseSink {
     body = std::move(response.body);
     fields = std::move(response.headers);
     left_out = info.left_out;
+    compaction = info.compaction;
     is_complete = true;
     co_return true;
   }
   void Begin(const proxy::request::AnswerHead& head) override {
     status = head.status;
     left_out = head.info.left_out;
+    compaction = head.info.compaction;
     if (head.fields == nullptr) return;
     for (const auto& field : *head.fields) fields.emplace_back(field.name, field.value);
   }
@@ -98,6 +101,7 @@ struct TestRequest {
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> fields = {};
   proxy::request::BodySource* source = nullptr;  // for routes that take their body in pieces
+  std::string id = kTestRequestId;
 };
 
 class TestProxy {
@@ -196,7 +200,7 @@ class TestProxy {
   static constexpr std::chrono::seconds kHangLimit{60};
 
   static proxy::request::RequestHead HeadOf(const TestRequest& request) {
-    proxy::request::RequestHead head{.request_id = kTestRequestId,
+    proxy::request::RequestHead head{.request_id = request.id,
                                      .method = request.method,
                                      .target = request.path,
                                      .fields = {},

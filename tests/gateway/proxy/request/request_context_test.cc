@@ -260,7 +260,7 @@ TEST(RequestContextTest, AnswersCarryTheirIdAsTheDialectNamesIt) {
   EXPECT_EQ(name("GET", "/kvgate/v1/stats"), "");
   const TestRequest ask = Asked("/v1/chat/completions");
   const auto request = proxy.Open(ask, sink);
-  request->left_out() = "image";
+  request->notes().left_out = "image";
   EXPECT_EQ(request->Info().left_out, "image");
   EXPECT_EQ(request->Info().request_id, test::kTestRequestId);
 }

@@ -1,0 +1,75 @@
+#include "gateway/session/log/history.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace kvgate::session::log {
+namespace {
+
+template <typename List>
+void Append(const std::vector<Message>& more, List& list) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+History::Place History::PlaceOf(size_t index) const {
+  KVGATE_CHECK(index < messages.size(), "there is no such message");
+  const auto after =
+      std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.begin > index; });
+  const Run& run = *std::prev(after);
+  return {.turn = run.turn, .message = run.first + (index - run.begin)};
+}
+
+History HistoryOf(std::span<const LoggedTurn> turns) {
+  History history;
+  size_t first_turn = 0;
+  uint64_t first_message = 0;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const LoggedTurn& turn = turns[i];
+    if (turn.frame) history.frame = *turn.frame;
+    if (turn.tokens.input > 0 && turn.prompt_bytes > 0) {
+      history.prompt_tokens = turn.tokens.input;
+      history.prompt_bytes = turn.prompt_bytes;
+    }
+    if (!turn.compaction) continue;
+    const Compaction& event = *turn.compaction;
+    history.is_compacted = true;
+    history.kept = event.kept;
+    history.num_left_out = event.num_messages;
+    first_message = event.from_message;
+    const std::string& from = event.from_turn.empty() ? turn.id : event.from_turn;
+    const auto found = std::find_if(turns.begin(), turns.end(),
+                                    [&](const LoggedTurn& other) { return other.id == from; });
+    first_turn = static_cast<size_t>(found - turns.begin());
+  }
+  for (size_t i = first_turn; i < turns.size(); ++i) {
+    std::vector<Message> said = turns[i].input;
+    Append(turns[i].answer, said);
+    const size_t skipped = i == first_turn ? std::min<size_t>(first_message, said.size()) : 0;
+    if (skipped == said.size()) continue;
+    history.runs_.push_back(
+        {.turn = turns[i].id, .begin = history.messages.size(), .first = skipped});
+    history.messages.insert(history.messages.end(),
+                            said.begin() + static_cast<std::ptrdiff_t>(skipped), said.end());
+  }
+  if (!turns.empty()) {
+    history.head = turns.back().id;
+    history.depth = turns.back().depth;
+  }
+  return history;
+}
+
+Transcript TranscriptOf(std::span<const LoggedTurn> turns) {
+  Transcript transcript;
+  for (const LoggedTurn& turn : turns) {
+    Append(turn.input, transcript.messages);
+    Append(turn.answer, transcript.messages);
+    transcript.ends.push_back(transcript.messages.size());
+  }
+  return transcript;
+}
+
+}  // namespace kvgate::session::log

@@ -1,0 +1,55 @@
+// History: what the log of one branch says about the next prompt: the frame, the messages that
+// still stand in it, and those that were left out. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/session/log/logged_turn.h"
+
+namespace kvgate::session::log {
+
+struct History {
+  std::string head = {};  // the branch's newest turn; empty: it has none
+  Frame frame = {};
+  std::vector<Message> kept = {};      // of what was left out, these stand in front
+  std::vector<Message> messages = {};  // what was said since
+  uint64_t num_left_out = 0;           // messages before those, since the branch began
+  bool is_compacted = false;           // an event has left something out
+  uint64_t depth = 0;
+  // Of the newest turn whose provider said how many tokens its prompt had; zeros: none has.
+  int64_t prompt_tokens = 0;
+  uint64_t prompt_bytes = 0;
+
+  // The place in the log of messages[index]. REQUIRES: index < messages.size().
+  struct Place {
+    std::string turn;
+    uint64_t message = 0;
+  };
+  Place PlaceOf(size_t index) const;
+
+ private:
+  friend History HistoryOf(std::span<const LoggedTurn> turns);
+  struct Run {
+    std::string turn;
+    size_t begin = 0;    // index of its first message here
+    uint64_t first = 0;  // that message's number in its turn
+  };
+  std::vector<Run> runs_;
+};
+
+// `turns` are a branch in order, from the first one that its newest event refers to, or from an
+// earlier one.
+History HistoryOf(std::span<const LoggedTurn> turns);
+
+// The branch as a caller has it that keeps its own transcript: all messages, and after how many of
+// them each turn ends. REQUIRES: `turns` begin with the branch.
+struct Transcript {
+  std::vector<Message> messages;
+  std::vector<size_t> ends;
+};
+Transcript TranscriptOf(std::span<const LoggedTurn> turns);
+
+}  // namespace kvgate::session::log

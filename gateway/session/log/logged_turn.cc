@@ -1,0 +1,181 @@
+#include "gateway/session/log/logged_turn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/protocol/form/json_writer.h"
+#include "gateway/session/transcript/bounded_json.h"
+#include "gateway/session/transcript/raw_object.h"
+
+namespace kvgate::session::log {
+
+using protocol::form::JsonWriter;
+using transcript::RawObject;
+
+namespace {
+
+constexpr std::string_view kSource = "session.log";
+constexpr std::string_view kRole = "session.turn";
+
+void WriteFrame(const Frame& frame, JsonWriter& json) {
+  json.Key("frame").BeginObject();
+  if (!frame.system.empty()) json.Key("system").Raw(frame.system);
+  if (!frame.tools.empty()) json.Key("tools").Raw(frame.tools);
+  json.Key("head").Raw(transcript::ToList(frame.head));
+  json.EndObject();
+}
+
+void WriteCompaction(const Compaction& compaction, JsonWriter& json) {
+  json.Key("compaction").BeginObject();
+  json.Key("from_turn").String(compaction.from_turn);
+  json.Key("from_message").Unsigned(compaction.from_message);
+  json.Key("messages").Unsigned(compaction.num_messages);
+  json.Key("tokens_before").Integer(compaction.tokens_before);
+  json.Key("tokens_after").Integer(compaction.tokens_after);
+  json.Key("kept").Raw(transcript::ToList(compaction.kept));
+  json.EndObject();
+}
+
+// All that is not a field of every stored turn.
+void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
+  json.Key("depth").Unsigned(turn.depth).Key("model").String(turn.model);
+  json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
+  if (turn.frame) WriteFrame(*turn.frame, json);
+  if (turn.compaction) WriteCompaction(*turn.compaction, json);
+  json.Key("input").Raw(transcript::ToList(turn.input));
+  json.Key("answer").Raw(transcript::ToList(turn.answer));
+}
+
+Result<std::vector<Message>> MessagesAt(Dialect dialect, const RawObject& object,
+                                        std::string_view name) {
+  const std::string_view list = object.At(name);
+  if (list.empty()) return std::vector<Message>();
+  return transcript::ReadMessages(dialect, list, name);
+}
+
+uint64_t UnsignedAt(const RawObject& object, std::string_view name) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, object.IntegerAt(name)));
+}
+
+Result<Frame> ReadFrame(Dialect dialect, const RawObject& object) {
+  Frame frame{.system = std::string(object.At("system")),
+              .tools = std::string(object.At("tools")),
+              .head = {}};
+  KVGATE_TRY(frame.head, MessagesAt(dialect, object, "head"));
+  return frame;
+}
+
+Result<Compaction> ReadCompaction(Dialect dialect, const RawObject& object) {
+  Compaction compaction{.from_turn = object.StringAt("from_turn"),
+                        .from_message = UnsignedAt(object, "from_message"),
+                        .kept = {},
+                        .num_messages = UnsignedAt(object, "messages"),
+                        .tokens_before = object.IntegerAt("tokens_before"),
+                        .tokens_after = object.IntegerAt("tokens_after")};
+  KVGATE_TRY(compaction.kept, MessagesAt(dialect, object, "kept"));
+  return compaction;
+}
+
+Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
+  LoggedTurn turn{.id = {},
+                  .parent = {},
+                  .model = object.StringAt("model"),
+                  .depth = UnsignedAt(object, "depth"),
+                  .prompt_bytes = UnsignedAt(object, "prompt_bytes"),
+                  .frame = {},
+                  .input = {},
+                  .answer = {},
+                  .compaction = {},
+                  .tokens = {}};
+  KVGATE_TRY(turn.input, MessagesAt(dialect, object, "input"));
+  KVGATE_TRY(turn.answer, MessagesAt(dialect, object, "answer"));
+  if (const auto frame = RawObject::Read(object.At("frame"))) {
+    KVGATE_TRY(turn.frame, ReadFrame(dialect, *frame));
+  }
+  if (const auto event = RawObject::Read(object.At("compaction"))) {
+    KVGATE_TRY(turn.compaction, ReadCompaction(dialect, *event));
+  }
+  return turn;
+}
+
+}  // namespace
+
+std::string_view NameOf(Dialect dialect) {
+  if (dialect == Dialect::kMessages) return "messages";
+  return dialect == Dialect::kResponses ? "responses" : "chat";
+}
+
+std::optional<Dialect> DialectNamed(std::string_view name) {
+  for (const Dialect dialect :
+       {Dialect::kChatCompletions, Dialect::kMessages, Dialect::kResponses}) {
+    if (NameOf(dialect) == name) return dialect;
+  }
+  return std::nullopt;
+}
+
+std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn) {
+  std::string payload;
+  JsonWriter json(payload);
+  json.BeginObject();
+  WriteFields(turn, json);
+  json.EndObject();
+  return {{.role = std::string(kRole), .payload = std::move(payload)}};
+}
+
+Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) {
+  Result<LoggedTurn> turn = MakeError(ErrorCode::kInternal, kSource, "");
+  if (stored.items.size() == 1 && stored.items.front().role == kRole) {
+    const auto object = RawObject::Read(stored.items.front().payload);
+    if (object) turn = Read(dialect, *object);
+  }
+  if (!turn) {
+    return MakeError(ErrorCode::kDataLoss, kSource,
+                     fmt::format("the turn '{}' is not of a session's form", stored.id));
+  }
+  turn->id = stored.id;
+  turn->parent = stored.parent;
+  turn->created_us = stored.created_us;
+  turn->tokens = stored.tokens;
+  return turn;
+}
+
+std::string ToLine(const LoggedTurn& turn) {
+  std::string line;
+  JsonWriter json(line);
+  json.BeginObject();
+  json.Key("id").String(turn.id).Key("parent").String(turn.parent);
+  json.Key("created_us").Integer(turn.created_us);
+  json.Key("tokens").BeginObject();
+  json.Key("input").Integer(turn.tokens.input).Key("cached").Integer(turn.tokens.cached);
+  json.Key("output").Integer(turn.tokens.output).EndObject();
+  WriteFields(turn, json);
+  json.EndObject();
+  // Line breaks stand only between values, where a space means the same.
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return line;
+}
+
+Result<LoggedTurn> FromLine(Dialect dialect, std::string_view line) {
+  const std::optional<RawObject> object =
+      transcript::IsTooDeep(line) ? std::nullopt : RawObject::Read(line);
+  if (!object) return MakeError(ErrorCode::kInvalidArgument, kSource, "It is no JSON object.");
+  KVGATE_TRY(LoggedTurn turn, Read(dialect, *object));
+  turn.id = object->StringAt("id");
+  turn.parent = object->StringAt("parent");
+  turn.created_us = object->IntegerAt("created_us");
+  if (const auto tokens = RawObject::Read(object->At("tokens"))) {
+    turn.tokens = {.input = tokens->IntegerAt("input"),
+                   .cached = tokens->IntegerAt("cached"),
+                   .output = tokens->IntegerAt("output")};
+  }
+  if (turn.id.empty() || turn.input.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, kSource,
+                     "A turn of a session has an id and an input.");
+  }
+  return turn;
+}
+
+}  // namespace kvgate::session::log

@@ -1,0 +1,63 @@
+// LoggedTurn: one entry of a session's log: what its caller said, what was answered, and what was
+// left out of the prompt for it. It becomes the items of a stored turn and comes back from them, or
+// is one line of an exported session (store/FORMAT.md). Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gateway/session/transcript/message.h"
+#include "gateway/session/transcript/request_body.h"
+#include "store/meta/turn_store.h"
+
+namespace kvgate::session::log {
+
+using transcript::Dialect;
+using transcript::Frame;
+using transcript::Message;
+
+// An event: from this turn on, older rounds are left out of the prompt. They stay in the log.
+struct Compaction {
+  // The first message that stays: the `from_message`-th of the turn `from_turn`, counted over its
+  // input and its answer; the turn of the event itself if that is empty.
+  std::string from_turn = {};
+  uint64_t from_message = 0;
+  std::vector<Message> kept = {};  // of what is left out, these stay in front
+  uint64_t num_messages = 0;       // that were left out, since the session's first one
+  int64_t tokens_before = 0;
+  int64_t tokens_after = 0;
+  friend bool operator==(const Compaction&, const Compaction&) = default;
+};
+
+struct LoggedTurn {
+  std::string id = {};
+  std::string parent = {};  // empty: it begins the session or a branch of it
+  std::string model = {};
+  uint64_t depth = 1;               // turns of its branch up to this one
+  int64_t created_us = 0;           // the store sets it
+  uint64_t prompt_bytes = 0;        // of the whole body that was answered
+  std::optional<Frame> frame = {};  // absent: as in the turn before
+  std::vector<Message> input = {};
+  std::vector<Message> answer = {};
+  std::optional<Compaction> compaction = {};  // before this turn was answered
+  store::meta::TurnTokens tokens = {};        // zeros: the provider did not say
+  friend bool operator==(const LoggedTurn&, const LoggedTurn&) = default;
+};
+
+// Names a dialect in the log: "chat", "messages", "responses".
+std::string_view NameOf(Dialect dialect);
+std::optional<Dialect> DialectNamed(std::string_view name);
+
+// The items of a stored turn. Decoding fails with kDataLoss if they are not of that form.
+std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn);
+Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored);
+
+// One line of an exported session, without its line break. Reading fails with kInvalidArgument.
+std::string ToLine(const LoggedTurn& turn);
+Result<LoggedTurn> FromLine(Dialect dialect, std::string_view line);
+
+}  // namespace kvgate::session::log

@@ -1,0 +1,51 @@
+#include "gateway/session/session_ask.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "gateway/session/log/session_log.h"
+
+namespace kvgate::session {
+namespace {
+
+Error Wrong(std::string_view field, std::string why) {
+  return MakeError(ErrorCode::kInvalidArgument, "session",
+                   fmt::format("Invalid value for '{}': {}", field, why), std::string(field));
+}
+
+}  // namespace
+
+Result<void> CheckKey(std::string_view key, std::string_view field) {
+  const bool is_printable =
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= '!' && c <= '~' && c != '/'; });
+  if (!key.empty() && key.size() <= log::kKeyBytesMax && is_printable) return {};
+  return Wrong(field, fmt::format("a session's key has 1 to {} printable ASCII characters, without "
+                                  "spaces and slashes.",
+                                  log::kKeyBytesMax));
+}
+
+Result<std::optional<SessionAsk>> ReadAsk(const SessionHeaders& headers, int wait_max) {
+  if (headers.key.empty()) return std::optional<SessionAsk>();
+  if (headers.mode == "recognise") return std::optional<SessionAsk>();
+  KVGATE_TRY_VOID(CheckKey(headers.key, kKeyHeader));
+  SessionAsk ask{.key = std::string(headers.key)};
+  if (headers.mode == "append") {
+    ask.mode = SessionAsk::Mode::kAppend;
+  } else if (headers.mode == "transcript") {
+    ask.mode = SessionAsk::Mode::kTranscript;
+  } else if (!headers.mode.empty()) {
+    return Wrong(kModeHeader, "append, transcript and recognise are known.");
+  }
+  if (headers.wait.empty()) return std::optional(std::move(ask));
+  const char* const end = headers.wait.data() + headers.wait.size();
+  const auto read = std::from_chars(headers.wait.data(), end, ask.wait_seconds);
+  if (read.ec != std::errc() || read.ptr != end || ask.wait_seconds < 0 ||
+      ask.wait_seconds > wait_max) {
+    return Wrong(kWaitHeader, fmt::format("it is a number of seconds from 0 to {}.", wait_max));
+  }
+  return std::optional(std::move(ask));
+}
+
+}  // namespace kvgate::session

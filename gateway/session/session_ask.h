@@ -1,0 +1,39 @@
+// SessionAsk: what the headers of a request say of the session that it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvgate::session {
+
+inline constexpr std::string_view kKeyHeader = "x-kvgate-session";
+inline constexpr std::string_view kModeHeader = "x-kvgate-session-mode";
+inline constexpr std::string_view kWaitHeader = "x-kvgate-session-wait";
+inline constexpr int kWaitSecondsMax = 600;
+
+struct SessionAsk {
+  // kAuto: a list of messages with an assistant's is a transcript, any other one is new turns.
+  enum class Mode : uint8_t { kAuto, kAppend, kTranscript };
+  std::string key = {};
+  Mode mode = Mode::kAuto;
+  int wait_seconds = 0;  // for another request in the same session
+};
+
+struct SessionHeaders {
+  std::string_view key = {};  // empty: the request belongs to no session
+  std::string_view mode = {};
+  std::string_view wait = {};
+};
+// Returns nullopt if the request belongs to no session, or only names it to be recognised. Fails
+// with kInvalidArgument, whose field is the header. `wait_max` bounds the wait, in seconds.
+Result<std::optional<SessionAsk>> ReadAsk(const SessionHeaders& headers, int wait_max);
+
+// Fails with kInvalidArgument, with this field, for a key that no session can have: one that is
+// empty, longer than 128 bytes, has a '/' or is not of printable ASCII.
+Result<void> CheckKey(std::string_view key, std::string_view field);
+
+}  // namespace kvgate::session

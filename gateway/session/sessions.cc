@@ -1,0 +1,110 @@
+#include "gateway/session/sessions.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace kvgate::session {
+
+namespace {
+
+constexpr std::string_view kSource = "session";
+
+}  // namespace
+
+Error Sessions::Refuse(std::string_view key, std::string_view turn) {
+  num_conflicts_.fetch_add(1, std::memory_order_relaxed);
+  Error error = MakeError(
+      ErrorCode::kUnavailable, protocol::form::kSessionSource,
+      fmt::format("Session '{}' is taken by another request, whose turn will be '{}'. Look at what "
+                  "it says and send this one again, or let it wait (x-kvgate-session-wait).",
+                  key, turn),
+      std::string(kKeyHeader));
+  error.retryable = true;
+  return error;
+}
+
+Result<std::shared_ptr<SessionTurn>> Sessions::Read(ReadArgs args) const {
+  if (!keeps()) return log::SessionLog::NotKept();
+  auto turn = std::make_shared<SessionTurn>();
+  turn->tenant = std::move(args.tenant);
+  turn->ask = std::move(args.ask);
+  turn->turn.id = log::TurnIdOf(args.request_id);
+  KVGATE_TRY(turn->request, transcript::ReadBody(args.dialect, args.body));
+  return turn;
+}
+
+Result<void> Sessions::Load(SessionTurn& turn) const {
+  const Result<log::SessionLog::Root> root = log_.Find(turn.place());
+  if (!root && root.error().code == ErrorCode::kNotFound) return {};
+  if (!root) return root.error();
+  if (root->dialect != turn.request.dialect) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, kSource,
+        fmt::format("Session '{}' began in the dialect '{}', and this request is in "
+                    "'{}': a session keeps its dialect.",
+                    turn.ask.key, log::NameOf(root->dialect), log::NameOf(turn.request.dialect)),
+        std::string(kKeyHeader));
+  }
+  KVGATE_TRY(const auto head, log_.Head(turn.place(), *root));
+  if (!head) return {};
+  using Reach = log::SessionLog::Reach;
+  const bool may_branch =
+      turn.ask.mode == SessionAsk::Mode::kTranscript ||
+      (turn.ask.mode == SessionAsk::Mode::kAuto && turn.request.is_transcript());
+  KVGATE_TRY(turn.stored, log_.Load(turn.place(), *root, head->id,
+                                    may_branch ? Reach::kBranch : Reach::kPrompt));
+  return {};
+}
+
+Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) const {
+  KVGATE_TRY(const Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
+  KVGATE_TRY(Windowed windowed, ApplyWindow(turn.request, args.body, composed,
+                                            {.settings = options_.window,
+                                             .context = args.context,
+                                             .output_max = args.output_max,
+                                             .count = args.count}));
+  turn.compaction = std::move(windowed.compaction);
+  turn.turn.parent = composed.history.head;
+  turn.turn.depth = composed.history.depth + 1;
+  turn.turn.model = turn.request.model;
+  turn.turn.prompt_bytes = windowed.body.size();
+  // An event says the frame again, because the turns before it are not read any more.
+  const bool is_same_frame =
+      !composed.history.head.empty() && composed.frame == composed.history.frame;
+  if (!is_same_frame || windowed.event) turn.turn.frame = composed.frame;
+  turn.turn.input = composed.input;
+  turn.turn.compaction = std::move(windowed.event);
+  turn.stored.clear();
+  return std::move(windowed.body);
+}
+
+Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer) {
+  turn.turn.answer = std::move(answer.messages);
+  turn.turn.tokens = answer.tokens;
+  KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));
+  num_turns_.fetch_add(1, std::memory_order_relaxed);
+  if (turn.turn.compaction) num_compactions_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+SessionCounts Sessions::counts() const {
+  return {.num_turns = num_turns_.load(),
+          .num_compactions = num_compactions_.load(),
+          .num_conflicts = num_conflicts_.load()};
+}
+
+void Sessions::Collect(metrics::TextWriter& writer) const {
+  const SessionCounts now = counts();
+  const auto write = [&](std::string_view name, std::string_view help, uint64_t value) {
+    writer.Family(name, "counter", help);
+    writer.Sample(name, {}, value);
+  };
+  write("kvgate_session_turns_total", "Turns of sessions that were stored.", now.num_turns);
+  write("kvgate_session_compactions_total", "Turns for which older rounds were left out.",
+        now.num_compactions);
+  write("kvgate_session_conflicts_total", "Requests refused because another held their session.",
+        now.num_conflicts);
+}
+
+}  // namespace kvgate::session

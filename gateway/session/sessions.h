@@ -1,0 +1,128 @@
+// Sessions: a request that names a session, from its body to its turn in the log. What its caller
+// sent becomes a whole transcript, of which the window leaves out what does not fit; the answer
+// becomes the session's next turn.
+//
+// Its four steps belong to different threads: Read and Compose compute, Load and Commit wait for
+// the disk. Thread-safe, but for the turn that is handed from step to step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gateway/metrics/registry.h"
+#include "gateway/session/answer/answer_reader.h"
+#include "gateway/session/compose.h"
+#include "gateway/session/log/history.h"
+#include "gateway/session/log/session_locks.h"
+#include "gateway/session/log/session_log.h"
+#include "gateway/session/session_ask.h"
+#include "gateway/session/transcript/request_body.h"
+#include "gateway/session/window/window.h"
+#include "store/meta/turn_store.h"
+
+namespace kvgate::session {
+
+using transcript::Dialect;
+
+// A turn that is being made. It holds the session until it is released.
+struct SessionTurn {
+  std::string tenant;
+  SessionAsk ask;
+  transcript::RequestBody request;
+  std::vector<log::LoggedTurn> stored;  // that its branch has, as far as they are needed
+  log::LoggedTurn turn;                 // what will be added
+  std::string compaction = "none";      // x-kvgate-compaction
+  std::shared_ptr<void> lock;
+  log::SessionLog::Place place() const { return {.tenant = tenant, .key = ask.key}; }
+};
+
+// What is known of the model of this machine, in tokens; 0: nothing.
+struct LocalModel {
+  int64_t context_tokens = 0;
+  int64_t output_tokens = 0;  // of answers whose request sets no limit
+};
+
+// Counts what sessions have done since the start.
+struct SessionCounts {
+  uint64_t num_turns = 0;        // stored
+  uint64_t num_compactions = 0;  // of those, with an event
+  uint64_t num_conflicts = 0;    // requests refused because another one held the session
+};
+
+class Sessions {
+ public:
+  struct Options {
+    store::meta::TurnStore* turns = nullptr;  // null: none are kept
+    window::Settings window = {};
+    int wait_seconds_max = 60;
+  };
+  // The turn store must outlive it.
+  explicit Sessions(const Options& options) : options_(options), log_(options.turns) {}
+
+  bool keeps() const { return log_.keeps(); }
+  // Call it once the model has loaded.
+  void SetLocalModel(const LocalModel& model) {
+    context_tokens_ = model.context_tokens;
+    output_tokens_ = model.output_tokens;
+  }
+  LocalModel local_model() const {
+    return {.context_tokens = context_tokens_, .output_tokens = output_tokens_};
+  }
+  int wait_seconds_max() const { return options_.wait_seconds_max; }
+
+  // As SessionLocks::TryLock. Refuse makes the error for a caller that has waited long enough; its
+  // source makes it a 409.
+  log::SessionLocks::Outcome TryLock(log::SessionLocks::Args args) {
+    return locks_.TryLock(std::move(args));
+  }
+  Error Refuse(std::string_view key, std::string_view turn);
+
+  struct ReadArgs {
+    std::string tenant = {};
+    SessionAsk ask = {};
+    std::string_view request_id = {};
+    Dialect dialect = Dialect::kChatCompletions;
+    std::string_view body = {};
+  };
+  // Fails as transcript::ReadBody does, and with NotKept.
+  Result<std::shared_ptr<SessionTurn>> Read(ReadArgs args) const;
+
+  // Reads what the session has. Fails with kInvalidArgument if it is of another dialect.
+  Result<void> Load(SessionTurn& turn) const;
+
+  struct ComposeArgs {
+    std::string_view body;   // as received
+    int64_t context = 0;     // of the model, in tokens; 0: not known
+    int64_t output_max = 0;  // tokens of its answer where the request sets no limit
+    CountTokens count = {};  // empty: they are estimated
+  };
+  // Returns the body to be answered. Fails as ComposeTurns and ApplyWindow do.
+  Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args) const;
+
+  // Stores the turn. It is durable on return, whole or not at all.
+  Result<void> Commit(SessionTurn& turn, answer::RecordedAnswer answer);
+
+  log::SessionLog& session_log() { return log_; }
+  SessionCounts counts() const;
+  // Writes them as metrics.
+  void Collect(metrics::TextWriter& writer) const;
+
+ private:
+  const Options options_;
+  log::SessionLog log_;
+  log::SessionLocks locks_;
+  std::atomic<int64_t> context_tokens_{0};
+  std::atomic<int64_t> output_tokens_{0};
+  std::atomic<uint64_t> num_turns_{0};
+  std::atomic<uint64_t> num_compactions_{0};
+  std::atomic<uint64_t> num_conflicts_{0};
+};
+
+}  // namespace kvgate::session

@@ -1,0 +1,49 @@
+// RequestBody: what a session needs to know of a request's body, and the body that goes on in its
+// place with the session's messages in it. All else of the body stays as its caller wrote it.
+// Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gateway/session/transcript/message.h"
+
+namespace kvgate::session::transcript {
+
+// What stands in front of the first turn. Members are JSON as their caller wrote them; an empty one
+// is missing from the body.
+struct Frame {
+  std::string system = {};         // "system" or "instructions"
+  std::string tools = {};          // the list
+  std::vector<Message> head = {};  // messages of the system, in dialects that have them in the list
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+struct RequestBody {
+  Dialect dialect = Dialect::kChatCompletions;
+  std::string model = {};
+  Frame frame = {};
+  std::vector<Message> messages = {};  // without those of frame.head
+  int64_t output_tokens = 0;           // the limit on its answer; 0: it sets none
+  size_t other_bytes = 0;              // of the body without its messages
+
+  // True if the list holds what a model said.
+  bool is_transcript() const;
+};
+
+// Reads a body. Fails with kInvalidArgument for what a session cannot keep: several answers
+// (`n`), and history that is kept elsewhere (`previous_response_id`, `conversation`).
+Result<RequestBody> ReadBody(Dialect dialect, std::string_view body);
+
+struct BodyParts {
+  const Frame& frame;  // of which the body gets what it has not itself
+  std::span<const Message> messages;
+};
+// Returns the body with these messages behind the frame's. REQUIRES: ReadBody has read it.
+std::string WriteBody(Dialect dialect, std::string_view body, const BodyParts& parts);
+
+}  // namespace kvgate::session::transcript

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Sessions by a key, through the real binary: what the model sees, windows, kill -9, the command
+line."""
+
+import http.client
+import json
+import random
+import subprocess
+import threading
+import time
+import unittest
+
+import server
+from case import FULL, Case, text_of
+
+KILLS = 100 if FULL else 10
+WRITERS = 4
+
+
+class SessionsCase(Case):
+    def say(self, running, key, text, stream=False, path="/v1/chat/completions", **more):
+        """One new turn; returns the reply."""
+        headers = {"x-kvgate-session": key, "x-kvgate-explain": "1", **more.pop("headers", {})}
+        body = {"model": "local", "max_tokens": 4, "stream": stream, "temperature": 0,
+                "messages": [{"role": "user", "content": text}], **more}
+        return running.send(path, body, headers)
+
+    def shown(self, running, key):
+        reply = running.get(f"/kvgate/v1/sessions/{key}")
+        self.assertEqual(reply.status, 200, reply.body)
+        return reply.json
+
+    def command(self, *arguments, **more):
+        done = subprocess.run([str(server.binary_path()), *arguments, "--data-dir",
+                               str(self.folder / "data")], capture_output=True, text=True,
+                              timeout=60, **more)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+
+class SessionTest(SessionsCase):
+    def test_a_session_is_as_its_transcript_and_reads_its_cache(self):
+        running = self.serve()
+        transcript = []
+        for turn in range(6):
+            text = text_of(f"turn {turn}", 60)
+            transcript.append({"role": "user", "content": text})
+            whole = running.send("/v1/chat/completions", {
+                "model": "local", "max_tokens": 4, "temperature": 0, "messages": transcript})
+            said = self.say(running, "k", text, stream=turn % 2 == 1)
+            self.assertEqual(said.status, 200, said.body)
+            self.assertEqual(said.headers["x-kvgate-compaction"], "none")
+            self.assertEqual(said.answer, whole.answer, f"turn {turn}")
+            if turn > 0:
+                self.assertGreater(said.cached_tokens, 60 * turn)
+            transcript.append({"role": "assistant", "content": said.text})
+        shown = self.shown(running, "k")
+        self.assertEqual(shown["turns"], 6)
+        running.kill()
+        running.restart()
+        self.assertEqual(self.shown(running, "k"), shown)
+        text = text_of("last", 20)
+        transcript.append({"role": "user", "content": text})
+        again = self.say(running, "k", text)
+        whole = running.send("/v1/chat/completions", {
+            "model": "local", "max_tokens": 4, "temperature": 0, "messages": transcript})
+        self.assertEqual(again.answer, whole.answer)
+
+    def test_prompts_stay_in_their_window_and_cached_in_between(self):
+        running = self.serve(arguments=["--set", "sessions.window_hard=1500"])
+        prompt_tokens, cached_tokens, drops = 0, 0, 0
+        for turn in range(40):
+            said = self.say(running, "k", text_of(f"turn {turn}", 25))
+            self.assertEqual(said.status, 200, said.body)
+            usage = said.usage
+            self.assertLessEqual(usage["prompt_tokens"], 1500)
+            drops += said.headers["x-kvgate-compaction"].startswith("done;before=")
+            prompt_tokens += usage["prompt_tokens"]
+            cached_tokens += usage["prompt_tokens_details"]["cached_tokens"]
+        self.assertGreaterEqual(drops, 1)
+        self.assertLessEqual(drops, 8)
+        self.assertGreater(cached_tokens / prompt_tokens, 0.7,
+                           f"{cached_tokens} of {prompt_tokens}, {drops} drops")
+        too_long = self.say(running, "k", text_of("long", 3000))
+        self.assertEqual(too_long.status, 400)
+        self.assertEqual(too_long.error["code"], "context_length_exceeded")
+        self.assertEqual(self.shown(running, "k")["turns"], 40)
+
+    def test_the_command_line_shows_copies_moves_and_removes(self):
+        running = self.serve()
+        self.say(running, "k", "first words")
+        self.say(running, "k", "second words")
+        self.assertIn("k ", self.command("sessions", "ls"))
+        self.assertIn("> second words", self.command("sessions", "show", "k"))
+        turn = json.loads(self.command("sessions", "show", "k", "--json"))["data"][0]["id"]
+        self.command("sessions", "fork", "k", "forked", "--turn", turn)
+        self.assertEqual(self.shown(running, "forked")["turns"], 1)
+        file = self.folder / "k.jsonl"
+        self.command("sessions", "export", "k", str(file))
+        self.assertEqual(len(file.read_text().splitlines()), 3)
+        self.command("sessions", "rm", "k")
+        running.terminate()
+        # Without a server it works on the directory.
+        self.command("sessions", "import", str(file))
+        self.assertIn("> first words", self.command("sessions", "show", "k"))
+        running.restart()
+        self.assertEqual(self.shown(running, "k")["turns"], 2)
+        said = self.command("chat", "--session", "k", "--max-tokens", "2", input="third words")
+        self.assertTrue(said)
+        self.assertEqual(self.shown(running, "k")["turns"], 3)
+        self.assertIn("2 sessions removed", self.command("sessions", "purge"))
+        self.assertEqual(running.get("/kvgate/v1/sessions").json["data"], [])
+
+    def test_without_stored_turns_it_is_refused(self):
+        running = self.serve(arguments=["--set", "store.turns=false"])
+        refused = self.say(running, "k", "hi")
+        self.assertEqual(refused.status, 400)
+        self.assertIn("store.turns", refused.error["message"])
+        recognised = self.say(running, "k", "hi", headers={"x-kvgate-session-mode": "recognise"})
+        self.assertEqual(recognised.status, 200, recognised.body)
+
+
+class SessionKillTest(SessionsCase):
+    def write(self, running, key, acknowledged, sent, stop, seed):
+        """Says numbered turns until stopped or the server is gone; notes what was acknowledged."""
+        rng = random.Random(seed)
+        while not stop.is_set():
+            number = sent[key]
+            sent[key] += 1
+            try:
+                said = self.say(running, key, f"{key} says {number}", stream=rng.random() < 0.5)
+            except (OSError, http.client.HTTPException, json.JSONDecodeError):
+                return
+            if said.status != 200 or said.events and not said.done:
+                return
+            acknowledged[key].append(number)
+
+    def check(self, running, key, acknowledged, seen):
+        """All that was acknowledged is there, once and whole, in its order."""
+        turns = self.shown(running, key)["data"] if acknowledged else []
+        for turn in turns:
+            self.assertEqual([m["role"] for m in turn["input"] + turn["answer"]],
+                             ["user", "assistant"], turn)
+        numbers = [int(turn["input"][0]["content"].split()[-1]) for turn in turns]
+        self.assertEqual(numbers, sorted(set(numbers)), "doubled, or out of order")
+        window = [number for number in acknowledged if not numbers or number >= numbers[0]]
+        self.assertEqual([n for n in window if n not in numbers], [], "lost")
+        self.assertGreaterEqual(len(numbers), min(len(acknowledged), 100))
+        seen[0] += len(numbers)
+
+    def test_no_acknowledged_turn_is_lost_torn_or_doubled(self):
+        rng = random.Random(4711)
+        running = self.serve(arguments=["--set", "sessions.window_hard=600"])
+        keys = [f"writer-{i}" for i in range(WRITERS)]
+        acknowledged = {key: [] for key in keys}
+        sent = {key: 0 for key in keys}
+        seen = [0]
+        for kill in range(KILLS):
+            stop = threading.Event()
+            writers = [threading.Thread(target=self.write, args=(
+                running, key, acknowledged, sent, stop, rng.random())) for key in keys]
+            for writer in writers:
+                writer.start()
+            time.sleep(rng.uniform(0.02, 0.5))
+            running.kill()
+            stop.set()
+            for writer in writers:
+                writer.join()
+            running.restart()
+            for key in keys:
+                self.check(running, key, acknowledged[key], seen)
+        self.assertGreater(sum(len(found) for found in acknowledged.values()), KILLS)
+        self.assertGreater(seen[0], KILLS)
+
+
+if __name__ == "__main__":
+    unittest.main()

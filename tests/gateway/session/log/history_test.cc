@@ -1,0 +1,79 @@
+#include "gateway/session/log/history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/gateway/session/session_turns.h"
+
+namespace kvgate::session::log {
+namespace {
+
+using test::SaidOf;
+using test::TurnOf;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(HistoryTest, EmptyLogsSayNothing) {
+  const History history = HistoryOf({});
+  EXPECT_EQ(history.head, "");
+  EXPECT_EQ(history.depth, 0u);
+  EXPECT_THAT(history.messages, IsEmpty());
+}
+
+TEST(HistoryTest, TurnsFollowEachOtherUnderTheNewestFrame) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b", "c"})};
+  turns[0].frame = Frame{.system = R"("old")", .tools = {}, .head = {}};
+  turns[0].tokens.input = 10;
+  turns[0].prompt_bytes = 50;
+  const History history = HistoryOf(turns);
+  EXPECT_EQ(history.head, "turn_2");
+  EXPECT_EQ(history.depth, 2u);
+  EXPECT_EQ(history.frame.system, R"("old")");
+  EXPECT_THAT(SaidOf(history.messages), ElementsAre("a", "A1", "b", "c", "A2"));
+  EXPECT_EQ(history.PlaceOf(3).turn, "turn_2");
+  EXPECT_EQ(history.PlaceOf(3).message, 1u);
+  EXPECT_EQ(history.PlaceOf(0).turn, "turn_1");
+  EXPECT_EQ(history.prompt_tokens, 10);
+  EXPECT_EQ(history.prompt_bytes, 50u);
+}
+
+TEST(HistoryTest, ACompactionLeavesOutWhatIsBeforeIt) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b", "c"}), TurnOf(3, {"d"})};
+  turns[2].compaction = Compaction{
+      .from_turn = "turn_2", .from_message = 1, .kept = turns[0].input, .num_messages = 3};
+  for (const size_t known : {0, 1}) {
+    // What was left out need not be read.
+    const History history = HistoryOf(std::span(turns).subspan(known));
+    EXPECT_THAT(SaidOf(history.kept), ElementsAre("a"));
+    EXPECT_THAT(SaidOf(history.messages), ElementsAre("c", "A2", "d", "A3"));
+    EXPECT_EQ(history.num_left_out, 3u);
+    EXPECT_EQ(history.PlaceOf(0).message, 1u);
+    EXPECT_EQ(history.PlaceOf(2).turn, "turn_3");
+  }
+}
+
+TEST(HistoryTest, TheNewestCompactionHolds) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b"}), TurnOf(3, {"c", "d"})};
+  turns[1].compaction = Compaction{.from_turn = "turn_1", .from_message = 1, .num_messages = 1};
+  turns[2].compaction = Compaction{.from_turn = "", .from_message = 1, .num_messages = 5};
+  EXPECT_THAT(SaidOf(HistoryOf(turns).messages), ElementsAre("d", "A3"));
+  EXPECT_THAT(SaidOf(HistoryOf(std::span(turns).first(2)).messages), ElementsAre("A1", "b", "A2"));
+}
+
+TEST(HistoryTest, ACompactionThatLeadsNowhereLeavesNothing) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"})};
+  turns[0].compaction = Compaction{.from_turn = "turn_9", .from_message = 4, .num_messages = 1};
+  EXPECT_THAT(HistoryOf(turns).messages, IsEmpty());
+  turns[0].compaction = Compaction{.from_turn = "turn_1", .from_message = 99, .num_messages = 1};
+  EXPECT_THAT(HistoryOf(turns).messages, IsEmpty());
+}
+
+TEST(HistoryTest, TranscriptsSayWhereTurnsEnd) {
+  const std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b", "c"})};
+  const Transcript transcript = TranscriptOf(turns);
+  EXPECT_THAT(SaidOf(transcript.messages), ElementsAre("a", "A1", "b", "c", "A2"));
+  EXPECT_THAT(transcript.ends, ElementsAre(2, 5));
+}
+
+}  // namespace
+}  // namespace kvgate::session::log

@@ -1,0 +1,85 @@
+#include "gateway/session/log/logged_turn.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::session::log {
+namespace {
+
+using transcript::Kind;
+
+LoggedTurn Sample() {
+  return {
+      .id = "turn_2",
+      .parent = "turn_1",
+      .model = "m",
+      .depth = 2,
+      .created_us = 5,
+      .prompt_bytes = 99,
+      .frame =
+          Frame{.system = R"("s")",
+                .tools = "[ 1.0 ]",
+                .head = {{.kind = Kind::kSystem, .json = R"({"role":"system","content":"h"})"}}},
+      .input = {{.kind = Kind::kUser, .json = R"({ "role":"user", "content":"\u00e9" })"}},
+      .answer = {{.kind = Kind::kAssistant, .json = R"({"role":"assistant","content":"a"})"}},
+      .compaction =
+          Compaction{.from_turn = "turn_1",
+                     .from_message = 1,
+                     .kept = {{.kind = Kind::kUser, .json = R"({"role":"user","content":"k"})"}},
+                     .num_messages = 7,
+                     .tokens_before = 100,
+                     .tokens_after = 40},
+      .tokens = {.input = 40, .cached = 30, .output = 5}};
+}
+
+store::meta::Turn Stored(const LoggedTurn& turn) {
+  store::meta::Turn stored;
+  stored.id = turn.id;
+  stored.parent = turn.parent;
+  stored.items = ToItems(turn);
+  stored.tokens = turn.tokens;
+  stored.created_us = turn.created_us;
+  return stored;
+}
+
+TEST(LoggedTurnTest, AStoredTurnComesBackByteForByte) {
+  const LoggedTurn turn = Sample();
+  const auto back = FromStored(Dialect::kChatCompletions, Stored(turn));
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_TRUE(*back == turn);
+  LoggedTurn plain = turn;
+  plain.frame.reset();
+  plain.compaction.reset();
+  const auto other = FromStored(Dialect::kChatCompletions, Stored(plain));
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(*other == plain);
+}
+
+TEST(LoggedTurnTest, ALineComesBackToo) {
+  LoggedTurn turn = Sample();
+  const auto back = FromLine(Dialect::kChatCompletions, ToLine(turn));
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_TRUE(*back == turn);
+  turn.input.front().json = "{\n\"role\":\"user\",\r\n\"content\":\"u\"}";
+  EXPECT_EQ(ToLine(turn).find_first_of("\r\n"), std::string::npos);
+}
+
+TEST(LoggedTurnTest, WhatIsNoTurnIsRefused) {
+  store::meta::Turn stored = Stored(Sample());
+  stored.items.front().role = "response";
+  EXPECT_FALSE(FromStored(Dialect::kChatCompletions, stored));
+  for (const char* line : {"", "[]", "{}", R"({"id":"x","input":[{"role":"robot"}]})",
+                           R"({"input":[{"role":"user","content":"u"}]})", R"({"id":"x"})"}) {
+    EXPECT_FALSE(FromLine(Dialect::kChatCompletions, line)) << line;
+  }
+}
+
+TEST(LoggedTurnTest, DialectsHaveNames) {
+  for (const Dialect dialect :
+       {Dialect::kChatCompletions, Dialect::kMessages, Dialect::kResponses}) {
+    EXPECT_EQ(DialectNamed(NameOf(dialect)), dialect);
+  }
+  EXPECT_FALSE(DialectNamed("other"));
+}
+
+}  // namespace
+}  // namespace kvgate::session::log
