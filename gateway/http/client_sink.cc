@@ -81,6 +81,7 @@ void ClientSink::Begin(const AnswerHead& head) {
                                                   .reason = head.reason,
                                                   .fields = *head.fields,
                                                   .request_id = head.info.request_id,
+                                                  .compaction = head.info.compaction,
                                                   .keep_alive = request_.keep_alive,
                                                   .http_1_0 = request_.http_1_0,
                                                   .chunked = is_chunked_});

@@ -2,16 +2,24 @@
 """Sessions by a key, through the real binary: what the model sees, windows, kill -9, the command
 line."""
 
+import gzip
 import http.client
 import json
 import random
 import subprocess
+import sys
 import threading
 import time
 import unittest
+from pathlib import Path
 
 import server
 from case import FULL, Case, text_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+
+from preserved_thinking import KINDS, bare, blocks_of  # noqa: E402
+from provider_simulator import Simulator  # noqa: E402
 
 KILLS = 100 if FULL else 10
 WRITERS = 4
@@ -118,6 +126,69 @@ class SessionTest(SessionsCase):
         self.assertIn("store.turns", refused.error["message"])
         recognised = self.say(running, "k", "hi", headers={"x-kvgate-session-mode": "recognise"})
         self.assertEqual(recognised.status, 200, recognised.body)
+
+
+class SessionUpstreamTest(SessionsCase):
+    """A provider that binds thinking to its prefix: what is lost or changed of it is refused."""
+
+    SYSTEM = "You are a careful agent. " + text_of("system", 600)
+
+    def start(self, more=""):
+        self.provider = Simulator().__enter__()
+        self.addCleanup(self.provider.__exit__)
+        self.provider.thinks = True
+        config = self.folder / "kvgate.toml"
+        config.write_text(f'[[upstream]]\nname = "anthropic"\ndialect = "anthropic"\n'
+                          f'base_url = "{self.provider.url}"\n{more}')
+        self.running = server.Server(None, self.folder / "data", ["--config", str(config)])
+        self.running.start()
+        self.addCleanup(self.running.__exit__)
+
+    def turn(self, number, encoded=False):
+        """Says one thing; returns the turns that the provider got, and the answer's headers."""
+        body = json.dumps({
+            "model": "claude-sonnet-5-5", "max_tokens": 60, "system": self.SYSTEM,
+            "messages": [{"role": "user", "content": f"{number}: {text_of(number, 30)}"}]}).encode()
+        headers = {"x-api-key": "sk-test", "anthropic-version": "2023-06-01",
+                   "x-kvgate-session": "agent"}
+        if encoded:
+            body, headers["content-encoding"] = gzip.compress(body), "gzip"
+        reply = self.running.send("/v1/messages", body, headers)
+        self.assertEqual(reply.status, 200, reply.body)
+        sent = json.loads(self.provider.requests[-1].body)
+        self.assertNotIn(b"x-kvgate", self.provider.requests[-1].head)
+        self.assertEqual(blocks_of(sent["system"]), blocks_of(self.SYSTEM))
+        return sent["messages"], reply.headers
+
+    def test_thinking_comes_back_whole_and_prompts_only_grow(self):
+        self.start()
+        before = []
+        for number in range(12):
+            turns, headers = self.turn(number, encoded=number % 3 == 2)
+            self.assertEqual(headers["x-kvgate-compaction"], "none")
+            self.assertEqual(len(turns), 2 * number + 1)
+            now = [(turn["role"], blocks_of(turn["content"])) for turn in turns]
+            self.assertEqual(now[:len(before)], before, f"turn {number}")
+            for role, blocks in now:
+                thinks = any(block["type"] in KINDS for block in blocks)
+                self.assertEqual(thinks, role == "assistant", bare(blocks))
+            before = now
+            if number % 5 == 4:
+                self.running.kill()
+                self.running.restart()
+
+    def test_a_window_is_no_change_that_the_provider_refuses(self):
+        self.start("[sessions]\nwindow_hard = 1600\n")
+        drops = 0
+        for number in range(24):
+            turns, headers = self.turn(number)
+            drops += headers["x-kvgate-compaction"].startswith("done;")
+            self.assertIn(f"{number}: ", turns[-1]["content"] if isinstance(
+                turns[-1]["content"], str) else turns[-1]["content"][-1]["text"])
+            self.assertLess(len(turns), 48)
+        self.assertGreaterEqual(drops, 1)
+        kept = self.running.get("/kvgate/v1/sessions/agent", {"x-api-key": "sk-test"})
+        self.assertEqual(kept.json["turns"], 24)
 
 
 class SessionKillTest(SessionsCase):

@@ -72,20 +72,22 @@ Task<Begun> SessionAnswer::Begin() {
   }
   if (begun.kind == Begun::Kind::kWhole) LetGo();
   if (begun.kind != Begun::Kind::kPieces) co_return begun;
-  Amend(begun.head);
   if (begun.head.status != 200) {
     LetGo();
     co_return begun;
   }
   const bool is_forwarded = begun.head.kind == AnswerHead::Kind::kForwarded;
-  if (is_forwarded && !upstream::wire::IsIdentity(FindHeader(fields_, "content-encoding"))) {
+  const auto field = [&](std::string_view name) {
+    return is_forwarded ? FindHeader(*begun.head.fields, name) : std::string_view();
+  };
+  if (!upstream::wire::IsIdentity(field("content-encoding"))) {
     LetGo();
     co_return Whole(request::StatusResponse(
         502,
         "The upstream encodes its answer, which it was not asked to, so that the session "
         "cannot keep it."));
   }
-  if (is_forwarded && !FindHeader(fields_, "content-type").starts_with("text/event-stream")) {
+  if (is_forwarded && !field("content-type").starts_with("text/event-stream")) {
     Begun body = co_await BeginBody(std::move(begun));
     co_return body;
   }
@@ -121,13 +123,6 @@ Task<Result<void>> SessionAnswer::ReadBody() {
                           "The upstream's answer is too large to be kept in a session.");
     }
   }
-}
-
-void SessionAnswer::Amend(AnswerHead& head) {
-  if (head.fields == nullptr) return;
-  fields_ = *head.fields;
-  fields_.push_back({.name = "x-kvgate-compaction", .value = request_.notes().compaction});
-  head.fields = &fields_;
 }
 
 Task<Result<Piece>> SessionAnswer::Next() {

@@ -28,8 +28,6 @@ class SessionAnswer final : public Answer {
   // Reads a body as a whole, so that an answer that cannot be stored keeps a status of its own.
   Task<Begun> BeginBody(Begun begun);
   Task<Result<void>> ReadBody();
-  // Adds the gateway's words to a forwarded head.
-  void Amend(request::AnswerHead& head);
   Task<Result<void>> Store();
   // The session can be taken by others; called before its client can know that the answer ended.
   void LetGo() { turn_->lock.reset(); }
@@ -42,7 +40,6 @@ class SessionAnswer final : public Answer {
   Form form_ = Form::kAsItIs;
   bool is_stored_ = false;
   bool has_ended_ = false;  // the last piece of the inner answer has come
-  upstream::wire::HeaderFields fields_;
   std::string text_;  // the piece under way, or the whole body
 };
 

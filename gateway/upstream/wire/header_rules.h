@@ -51,7 +51,8 @@ struct ResponseHeadArgs {
   int status = 0;
   std::string_view reason;
   const HeaderFields& fields;
-  std::string_view request_id;  // the gateway's own
+  std::string_view request_id;       // the gateway's own
+  std::string_view compaction = {};  // of the request's session; empty: it has none
   bool keep_alive = true;
   bool http_1_0 = false;
   bool chunked = false;  // the body follows in chunks

@@ -224,6 +224,14 @@ TEST_F(TurnStoreTest, AChainGoesFromTheFirstTurnAlongOneBranch) {
   EXPECT_EQ(ChainOf("c"), "a b c ");
   EXPECT_EQ(ChainOf("x"), "a x ");
   EXPECT_EQ(ChainOf("a"), "a ");
+  // Its reader may say where it begins; what is before that is not read.
+  std::string asked;
+  const auto is_first = [&asked](const Turn& turn) {
+    asked += turn.id;
+    return turn.id == "b";
+  };
+  EXPECT_EQ(IdsOf(store_->Chain({.tenant = "t", .id = "c", .is_first = is_first}).value()), "b c ");
+  EXPECT_EQ(asked, "cb");
   EXPECT_EQ(store_->Chain({.tenant = "t", .id = "c", .turns_max = 3}).value().size(), 3u);
   EXPECT_EQ(store_->Chain({.tenant = "t", .id = "c", .turns_max = 2}).error().code,
             ErrorCode::kTooLarge);

@@ -92,6 +92,16 @@ TEST(ForwardedHeadTest, PassesWhatProvidersSayAndDropsFraming) {
             "HTTP/1.0 200 \r\nx-kvgate-request-id: id\r\nconnection: close\r\n\r\n");
 }
 
+TEST(ForwardedHeadTest, ItSaysWhatBecameOfTheWindowOfASession) {
+  const HeaderFields fields = {{"x-kvgate-compaction", "another gateway's"}};
+  EXPECT_EQ(ForwardedHead({.status = 200,
+                           .reason = "OK",
+                           .fields = fields,
+                           .request_id = "id",
+                           .compaction = "none"}),
+            "HTTP/1.1 200 OK\r\nx-kvgate-request-id: id\r\nx-kvgate-compaction: none\r\n\r\n");
+}
+
 TEST(ForwardedHeadTest, ALengthIsSaidOnceAndNotBesideChunksOrWithA204) {
   const HeaderFields fields = {{"Content-Length", "2, 2"}, {"content-length", "2"}};
   EXPECT_EQ(ForwardedHead({.status = 200, .reason = "OK", .fields = fields, .request_id = "id"}),
