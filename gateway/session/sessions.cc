@@ -10,6 +10,21 @@ namespace {
 
 constexpr std::string_view kSource = "session";
 
+// A quarter of the space for a turn is left for its answer, so that what cannot be stored is
+// refused before it is answered.
+Result<void> CheckSize(const log::LoggedTurn& turn, uint64_t bytes_max) {
+  uint64_t bytes = 0;
+  for (const transcript::Message& message : turn.input) bytes += message.json.size() + 1;
+  if (turn.frame) bytes += turn.frame->system.size() + turn.frame->tools.size();
+  const uint64_t limit = bytes_max - bytes_max / 4;
+  if (bytes <= limit) return {};
+  return MakeError(ErrorCode::kTooLarge, kSource,
+                   fmt::format("A turn of {} bytes is too large to be kept in a session, the limit "
+                               "is {}.",
+                               bytes, limit),
+                   std::string(kKeyHeader));
+}
+
 }  // namespace
 
 Error Sessions::Refuse(std::string_view key, std::string_view turn) {
@@ -75,6 +90,7 @@ Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args
   if (!is_same_frame || windowed.event) turn.turn.frame = composed.frame;
   turn.turn.input = composed.input;
   turn.turn.compaction = std::move(windowed.event);
+  KVGATE_TRY_VOID(CheckSize(turn.turn, options_.turns->turn_bytes_max()));
   turn.stored.clear();
   return std::move(windowed.body);
 }

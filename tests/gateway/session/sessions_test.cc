@@ -77,6 +77,14 @@ TEST_F(SessionsTest, ATurnIsStoredWholeOrNotAtAll) {
   EXPECT_EQ(sessions.counts().num_turns, 2u);
 }
 
+TEST_F(SessionsTest, WhatIsTooLargeToBeStoredIsRefusedBeforeItIsAnswered) {
+  const auto refused = Say(User(std::string(turns->turn_bytes_max(), 'x')));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
+  EXPECT_THAT(refused.error().detail, HasSubstr("too large to be kept"));
+  EXPECT_EQ(Say(User("b")), "b ");
+}
+
 TEST_F(SessionsTest, ABranchBecomesTheHead) {
   ASSERT_TRUE(Say(User("a")));
   ASSERT_TRUE(Say(User("b")));
