@@ -195,6 +195,26 @@ TEST(SessionStepTest, ASecondWriterMayWait) {
   EXPECT_EQ(session.num_turns(), 2u);
 }
 
+TEST(SessionStepTest, WhoLeavesWhileItWaitsIsNotAsked) {
+  SessionProxy session({.first_delay = milliseconds(200)});
+  const test::TestRequest first = session.Request(kChat.Body("local", "one"));
+  const test::TestRequest second =
+      session.Request(kChat.Body("local", "two"), {{"x-kvgate-session-wait", "30"}});
+  TestSink one(session.proxy.io());
+  TestSink two(session.proxy.io());
+  bool is_one_done = false;
+  bool is_two_done = false;
+  session.proxy.Begin(first, one, is_one_done);
+  session.proxy.Begin(second, two, is_two_done);
+  boost::asio::post(session.proxy.io(), [&two] { two.Leave(); });
+  session.proxy.RunUntil(is_two_done);
+  EXPECT_FALSE(is_one_done);
+  EXPECT_EQ(two.status, 0);
+  session.proxy.RunUntil(is_one_done);
+  EXPECT_EQ(one.status, 200);
+  EXPECT_THAT(session.proxy.gateway.engine.requests(), SizeIs(1));
+}
+
 TEST(SessionStepTest, ResultsOfToolsAreNewTurns) {
   ModelProvider provider("up");
   SessionProxy session({}, {.upstreams = {provider.Config({"gpt-*"})}});
