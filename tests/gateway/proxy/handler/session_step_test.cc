@@ -195,6 +195,21 @@ TEST(SessionStepTest, ASecondWriterMayWait) {
   EXPECT_EQ(session.num_turns(), 2u);
 }
 
+TEST(SessionStepTest, ARoutesSecondTargetAnswersInTheSession) {
+  ModelProvider one("one");
+  ModelProvider two("two");
+  SessionProxy session(
+      {}, {.upstreams = {one.Config({"a-*"}), two.Config({"b-*"})},
+           .routes = {{.models = {"gpt-*"}, .targets = {"one/a-1"}, .fallback = {"two/b-1"}}}});
+  EXPECT_EQ(session.Say(kChat.Body("gpt-1", "first, fail-one"))->status, 200);
+  const auto second = session.Say(kChat.Body("gpt-1", "second", true));
+  EXPECT_EQ(second->status, 200);
+  EXPECT_EQ(session.num_turns(), 2u);
+  ASSERT_THAT(two.requests(), SizeIs(2));
+  EXPECT_THAT(two.requests()[1], HasSubstr("first, fail-one"));
+  EXPECT_THAT(two.requests()[1], HasSubstr("Hello"));
+}
+
 TEST(SessionStepTest, WhoLeavesWhileItWaitsIsNotAsked) {
   SessionProxy session({.first_delay = milliseconds(200)});
   const test::TestRequest first = session.Request(kChat.Body("local", "one"));
