@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -35,8 +34,9 @@ constexpr size_t kMadeHereBytes = 256 * 1024;
 // cached prefix. It happens once for each conversation.
 constexpr std::chrono::seconds kRecallTime{2};
 
-// Adds a field, or an item to the list in a field that is there. `lists` holds the new values.
-void AddField(std::string_view name, std::string_view value, std::deque<std::string>& lists,
+// Adds a field, or an item to the list in a field that is there. `lists` holds the new values, and
+// has room for one.
+void AddField(std::string_view name, std::string_view value, std::vector<std::string>& lists,
               HeaderFields& fields, HeaderFields& added) {
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
     return upstream::wire::SameName(field.name, name);
@@ -122,7 +122,7 @@ void OutgoingRequest::SayHeld() const {
   if (!prompt_.holds) return;
   constexpr std::string_view kWhat = "held_stale";
   RequestContext& request = args_.request;
-  std::string& left_out = request.left_out();
+  std::string& left_out = request.notes().left_out;
   if (left_out.find(kWhat) != std::string::npos) return;
   left_out += (left_out.empty() ? "" : ", ") + std::string(kWhat);
   if (!request.environment().service.IsFirstNotice(request.caller().tenant(), prompt_.conversation,
@@ -230,13 +230,17 @@ std::string OutgoingRequest::Head() const {
   const RequestContext& request = args_.request;
   const upstream::Upstream& upstream = args_.upstream;
   HeaderFields added;
-  HeaderFields fields = request.head().fields;
+  HeaderFields own;  // most requests go out with the fields that they came with
+  const bool has_own = translation_ || !prompt_.headers.empty();
   if (translation_) {
     added = translation_->added();
-    fields = translation_->FieldsOf(fields);
+    own = translation_->FieldsOf(request.head().fields);
+  } else if (has_own) {
+    own = request.head().fields;
   }
-  std::deque<std::string> lists;
-  for (const auto& [name, value] : prompt_.headers) AddField(name, value, lists, fields, added);
+  std::vector<std::string> lists;
+  lists.reserve(prompt_.headers.size());
+  for (const auto& [name, value] : prompt_.headers) AddField(name, value, lists, own, added);
   const std::string target =
       upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
                                      translation_ ? translation_->path() : request.head().target);
@@ -245,7 +249,7 @@ std::string OutgoingRequest::Head() const {
       {.method = request.head().method,
        .target = target,
        .host = upstream.host(),
-       .fields = fields,
+       .fields = has_own ? own : request.head().fields,
        .body_bytes = body().size(),
        .added = added,
        .drop_encoding = !has_own_encoding_,
