@@ -387,12 +387,7 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
   if (!server.url.empty()) {
     return command({.server = server, .authorization = authorization}, flags);
   }
-  std::error_code code;
-  if (!std::filesystem::exists(directory, code)) {
-    return MakeError(
-        ErrorCode::kNotFound, "cli",
-        fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
-  }
+  KVGATE_TRY_VOID(CheckDataDir(directory));
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
                                          .kv_bytes_max = config.store.disk_cache_bytes,

@@ -101,6 +101,14 @@ void AddServerFlags(CLI::App& app, ConfigFlags& flags) {
   for (const Flag& flag : kServerFlags) Add(app, flag, flags);
 }
 
+Result<void> CheckDataDir(const std::filesystem::path& directory) {
+  std::error_code code;
+  if (std::filesystem::exists(directory, code)) return {};
+  return MakeError(
+      ErrorCode::kNotFound, "cli",
+      fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
+}
+
 Result<config::Config> ReadConfig(const ConfigFlags& flags) {
   config::Config config;
   if (!flags.file.empty()) {

@@ -2,6 +2,7 @@
 // file.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,5 +36,7 @@ void AddDataDirFlag(CLI::App& app, ConfigFlags& flags);
 // Reads the file, applies the flags, then configures the log. Fails with kInvalidArgument, listing
 // all problems, one per line.
 Result<config::Config> ReadConfig(const ConfigFlags& flags);
+// Returns kNotFound, with what to do, if there is no data directory of that name.
+Result<void> CheckDataDir(const std::filesystem::path& directory);
 
 }  // namespace kvgate::cli

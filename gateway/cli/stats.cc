@@ -195,12 +195,7 @@ Json RecordsOf(const Result<std::string>& text) {
 }
 
 Result<Found> FromDirectory(const config::Config& config, const std::filesystem::path& directory) {
-  std::error_code code;
-  if (!std::filesystem::exists(directory, code)) {
-    return MakeError(
-        ErrorCode::kNotFound, "cli",
-        fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
-  }
+  KVGATE_TRY_VOID(CheckDataDir(directory));
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
                                          .kv_bytes_max = config.store.disk_cache_bytes,

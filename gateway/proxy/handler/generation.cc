@@ -23,22 +23,6 @@ using Clock = SteadyClock;
 // Counts tools and system; no provider's cache makes it worth waiting for a shorter prefix.
 constexpr int64_t kFlightTokensMin = 1024;
 
-// Wakes a request that waits for another one when the server wants answers to end.
-class FlightWatcher final : public request::Watcher {
- public:
-  explicit FlightWatcher(work::WakeSignal& signal) : signal_(signal) {}
-  bool is_to_end() const { return is_to_end_; }
-
- private:
-  void OnEnd() override {
-    is_to_end_ = true;
-    signal_.Wake();
-  }
-
-  work::WakeSignal& signal_;
-  bool is_to_end_ = false;
-};
-
 class GenerationHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
@@ -259,7 +243,7 @@ Task<bool> RequestRouter::WaitForFlight(route::Route& route) {
   request::ResponseSink& sink = request_.sink();
   participant_ = route.flights().Join(known->prefix, sink.signal().MakeWake(), Clock::now());
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
-  FlightWatcher watcher(sink.signal());
+  request::EndWatcher watcher(sink.signal());
   sink.Watch(&watcher);
   while (!participant_->leads() && !participant_->completed() && Clock::now() < until &&
          !sink.is_gone() && !watcher.is_to_end()) {

@@ -18,22 +18,6 @@ namespace {
 
 using Clock = SteadyClock;
 
-// Wakes a request that waits for its session when the server wants answers to end.
-class HoldWatcher final : public request::Watcher {
- public:
-  explicit HoldWatcher(work::WakeSignal& signal) : signal_(signal) {}
-  bool is_to_end() const { return is_to_end_; }
-
- private:
-  void OnEnd() override {
-    is_to_end_ = true;
-    signal_.Wake();
-  }
-
-  work::WakeSignal& signal_;
-  bool is_to_end_ = false;
-};
-
 // The dialect of a route whose requests have messages; nullopt for others.
 std::optional<Dialect> DialectOf(request::Route route) {
   switch (route) {
@@ -133,7 +117,7 @@ Task<Result<void>> SessionStep::Hold() {
   session::Sessions& sessions = *request_.environment().options.sessions;
   request::ResponseSink& sink = request_.sink();
   const Clock::time_point until = Clock::now() + std::chrono::seconds(turn_->ask.wait_seconds);
-  HoldWatcher watcher(sink.signal());
+  request::EndWatcher watcher(sink.signal());
   sink.Watch(&watcher);
   std::string other;
   while (true) {

@@ -17,9 +17,6 @@ using upstream::wire::FindHeader;
 
 namespace {
 
-// A whole answer above this size is not kept.
-constexpr size_t kBodyBytesMax = size_t{64} << 20;
-
 Begun Whole(request::Response response) {
   return {.kind = Begun::Kind::kWhole, .head = {}, .response = std::move(response)};
 }
@@ -118,7 +115,7 @@ Task<Result<void>> SessionAnswer::ReadBody() {
     if (!piece) co_return piece.error();
     text_ += piece->bytes;
     if (piece->is_last) co_return Result<void>();
-    if (text_.size() > kBodyBytesMax) {
+    if (text_.size() > session::answer::kAnswerBytesMax) {
       co_return MakeError(ErrorCode::kTooLarge, "proxy",
                           "The upstream's answer is too large to be kept in a session.");
     }

@@ -60,6 +60,22 @@ class Watcher {
   virtual void OnEnd() {}
 };
 
+// Wakes a request that waits for something else than an answer when the server wants it to end.
+class EndWatcher final : public Watcher {
+ public:
+  explicit EndWatcher(work::WakeSignal& signal) : signal_(signal) {}
+  bool is_to_end() const { return is_to_end_; }
+
+ private:
+  void OnEnd() override {
+    is_to_end_ = true;
+    signal_.Wake();
+  }
+
+  work::WakeSignal& signal_;
+  bool is_to_end_ = false;
+};
+
 class ResponseSink {
  public:
   using Executor = boost::asio::any_io_executor;

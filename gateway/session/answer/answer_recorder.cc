@@ -52,6 +52,11 @@ void AnswerRecorder::Feed(std::string_view piece, std::string& out) {
     return;
   }
   pending_ += piece;
+  num_fed_ += piece.size();
+  if (num_fed_ > kAnswerBytesMax && !is_complete_) {
+    out += Release();
+    return;
+  }
   size_t begin = 0;
   size_t from = scanned_;
   while (const size_t size = EventSize(std::string_view(pending_).substr(begin), from)) {

@@ -1,6 +1,6 @@
 // AnswerRecorder stands between an answer and its caller: it reads what passes, and holds back the
-// end of it until its user has stored the answer. Events pass whole, as they were written. Not
-// thread-safe.
+// end of it until its user has stored the answer. Events pass whole, as they were written. A stream
+// of more than kAnswerBytesMax passes on and is no complete answer. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,9 @@
 #include "gateway/session/answer/answer_reader.h"
 
 namespace kvgate::session::answer {
+
+// No turn of a session is as large; an upstream that never ends takes no more memory than this.
+inline constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 
 class AnswerRecorder {
  public:
@@ -36,6 +39,7 @@ class AnswerRecorder {
   std::string pending_;  // an event whose end has not come
   std::string held_;
   size_t scanned_ = 0;  // bytes of pending_ that hold no end of an event
+  size_t num_fed_ = 0;  // bytes of the stream so far
   AnswerReader::State state_ = AnswerReader::State::kOpen;
   bool is_complete_ = false;
   bool is_released_ = false;

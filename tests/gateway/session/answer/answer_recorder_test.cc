@@ -46,6 +46,19 @@ TEST(AnswerRecorderTest, EveryLineBreakEndsAnEvent) {
   }
 }
 
+TEST(AnswerRecorderTest, AStreamWithoutAnEndPassesOnAndIsNoAnswer) {
+  AnswerRecorder recorder(Dialect::kChatCompletions);
+  const std::string piece(size_t{1} << 20, 'x');
+  std::string out;
+  size_t num_fed = 0;
+  for (; num_fed <= kAnswerBytesMax; num_fed += piece.size()) recorder.Feed(piece, out);
+  EXPECT_EQ(out.size(), num_fed) << "it holds nothing back any more";
+  recorder.Feed("\n\n" + kFirst + kEnd + kDone, out);
+  recorder.Finish();
+  EXPECT_FALSE(recorder.is_complete());
+  EXPECT_TRUE(out.ends_with(kDone));
+}
+
 TEST(AnswerRecorderTest, AStreamMayEndWithoutItsLastMark) {
   AnswerRecorder recorder(Dialect::kChatCompletions);
   std::string out;
