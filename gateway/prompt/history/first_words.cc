@@ -1,11 +1,12 @@
 #include "gateway/prompt/history/first_words.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "gateway/prompt/history/restored_branch.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt::history {
 
@@ -15,6 +16,9 @@ namespace {
 
 // More blocks than this are a text that is written in tags.
 constexpr int kBlocksMax = 8;
+// Notices at the end of a text that are longer than this count as words, so that a long text need
+// not be decoded.
+constexpr size_t kTaggedBytesMax = 8192;
 
 bool IsNameCharacter(char c) {
   const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -50,6 +54,21 @@ std::string_view WithoutSpaceAtEnd(std::string_view text) {
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
+// Returns `json`, the inside of a JSON string, without the tagged blocks at its end.
+std::string_view WordsIn(std::string_view json) {
+  // A space is no part of an escape sequence.
+  size_t begin = json.size() - std::min(json.size(), kTaggedBytesMax);
+  if (begin > 0) begin = std::min(json.find(' ', begin), json.size());
+  std::string text;
+  std::vector<uint32_t> offsets;
+  if (!parse::DecodeString("\"" + std::string(json.substr(begin)) + "\"", text, &offsets)) {
+    return json;
+  }
+  const size_t end = WithoutTaggedEnd(text).size();
+  if (end == text.size()) return json;
+  return json.substr(0, begin + offsets[end] - 1);  // counted from the quote
+}
+
 }  // namespace
 
 std::string_view WithoutTaggedEnd(std::string_view text) {
@@ -75,10 +94,9 @@ Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout)
     if (!is_words) continue;
     if (first != -1 && segment.place.element != first) break;
     first = segment.place.element;
-    std::string text;
-    if (!parse::DecodeString(segment.text.In(body), text)) continue;
-    if (segment.has_volatile) text = parse::CutVolatile(text, parse::FindVolatile(text));
-    const std::string_view said = WithoutTaggedEnd(text);
+    std::string_view json = segment.text.In(body);
+    json = json.substr(1, json.size() - 2);
+    const std::string_view said = WordsIn(json);
     if (said.empty()) continue;
     words = parse::Chain(words, parse::HashBytes(said, parse::Domain::kConversation));
   }

@@ -10,8 +10,8 @@
 
 namespace kvgate::prompt::history {
 
-// Returns the identity of the first words, without volatile spans; zero if there are none, or if
-// the request has more than one answer, and is recognised by those.
+// Returns the identity of the first words as they are spelled; zero if there are none, or if the
+// request has more than one answer, and is recognised by those.
 parse::Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout);
 
 // Returns `text` without the tagged blocks at its end, each of which begins a line, and without the
