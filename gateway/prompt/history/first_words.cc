@@ -54,8 +54,24 @@ std::string_view WithoutSpaceAtEnd(std::string_view text) {
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
+// Returns `json`, the inside of a JSON string, without white space at its end.
+std::string_view WithoutSpelledSpace(std::string_view json) {
+  while (true) {
+    const bool is_escape = json.ends_with("\\n") || json.ends_with("\\r") || json.ends_with("\\t");
+    if (json.ends_with(' ')) {
+      json.remove_suffix(1);
+    } else if (is_escape && !json.substr(0, json.size() - 2).ends_with('\\')) {
+      json.remove_suffix(2);
+    } else {
+      return json;
+    }
+  }
+}
+
 // Returns `json`, the inside of a JSON string, without the tagged blocks at its end.
 std::string_view WordsIn(std::string_view json) {
+  json = WithoutSpelledSpace(json);
+  if (!json.ends_with('>') && !json.ends_with("\\u003e")) return json;
   // A space is no part of an escape sequence.
   size_t begin = json.size() - std::min(json.size(), kTaggedBytesMax);
   if (begin > 0) begin = std::min(json.find(' ', begin), json.size());
