@@ -16,6 +16,7 @@
 #include "gateway/local/local_stream.h"
 #include "gateway/local/merged_stream.h"
 #include "gateway/local/parsed_stream.h"
+#include "gateway/local/prompt_tokens.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/form/json_text.h"
 
@@ -330,21 +331,19 @@ bool LocalProvider::Serves(std::string_view model) const {
 }
 
 std::vector<std::string> LocalProvider::PromptTexts(const CompletionRequest& request) const {
-  std::vector<std::string> texts = {PromptText(request.prompt)};
-  for (const protocol::form::Prompt& prompt : request.more_prompts)
-    texts.push_back(PromptText(prompt));
-  return texts;
-}
-
-std::string LocalProvider::PromptText(const protocol::form::Prompt& prompt) const {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
+  const auto text_of = [this](const protocol::form::Prompt& prompt) -> std::string {
+    if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+    const auto* const ids = std::get_if<std::vector<TokenId>>(&prompt);
+    if (ids == nullptr) return "";
     const int vocab_size = parts_.tokenizer.vocab_size();
     const bool known = std::all_of(ids->begin(), ids->end(),
                                    [&](TokenId id) { return id >= 0 && id < vocab_size; });
     return known ? parts_.tokenizer.Decode(*ids) : "";
-  }
-  return "";
+  };
+  std::vector<std::string> texts = {text_of(request.prompt)};
+  for (const protocol::form::Prompt& prompt : request.more_prompts)
+    texts.push_back(text_of(prompt));
+  return texts;
 }
 
 Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
@@ -614,12 +613,6 @@ void LocalProvider::PinToBreakpoint(const EncodedPrompt& prompt, const RunArgs& 
        .priority = 1,
        .is_hint = true,
        .until = std::chrono::steady_clock::now() + std::chrono::seconds(prompt.fixed_ttl_seconds)});
-}
-
-Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max, Dialect dialect) {
-  if (tokens_max == 0 || num_tokens <= static_cast<size_t>(tokens_max)) return {};
-  return protocol::form::PromptLimitError(
-      dialect, {.num_tokens = static_cast<int64_t>(num_tokens), .tokens_max = tokens_max});
 }
 
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {

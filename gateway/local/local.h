@@ -54,6 +54,9 @@ class LocalProvider {
   // Returns true if prompts contain the reasoning of earlier turns.
   bool writes_reasoning() const { return !traits_.reasoning_field.empty(); }
   engine::Engine& engine() const { return parts_.engine; }
+  const tokenizer::Tokenizer& tokenizer() const { return parts_.tokenizer; }
+  // Returns the tokens of an answer whose request sets no limit; 0: as many as there is room for.
+  int64_t default_max_tokens() const { return parts_.default_max_tokens; }
 
   // Returns true if Run compiles a grammar for the request, which may take long.
   static bool Compiles(const protocol::form::CompletionRequest& request);
@@ -116,7 +119,6 @@ class LocalProvider {
       std::string_view tail) const;
   Result<int> TokensMax(const RunArgs& args, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::form::CompletionRequest& request) const;
-  std::string PromptText(const protocol::form::Prompt& prompt) const;
 
   static bool LooksForCalls(const protocol::form::CompletionRequest& request);
   // Returns true if the family's marks, by which an answer is parsed, are control tokens to be
@@ -132,11 +134,6 @@ class LocalProvider {
   const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
   const std::unique_ptr<grammar::Compiler> marks_compiler_;  // used if marks are shown; thread-safe
 };
-
-// Fails with kInvalidArgument if a prompt has more tokens than its caller may send; 0 means no
-// limit.
-Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max,
-                               protocol::form::Dialect dialect);
 
 // Returns the names of a model file: its general.name, file stem, file name, and "local".
 std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path);

@@ -8,10 +8,12 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "gateway/local/prompt_tokens.h"
 #include "gateway/prompt/whole_body.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
+#include "gateway/session/truncation.h"
 
 namespace kvgate::service {
 
@@ -334,8 +336,9 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
   };
 }
 
-// Logs each left-out part once per conversation; the response header names it with each answer.
-void CompletionStart::SayLeftOut() const {
+// Logs once per conversation what its prompts go without: parts that the engine cannot take, which
+// a header names with each answer, and values that are held back.
+void CompletionStart::SayLosses() const {
   for (const std::string& what : request_.left_out) {
     if (!service_.notices_.IsFirst(tenant_, request_.prompt, what)) continue;
     KVGATE_LOG(kWarning, "service",
@@ -343,10 +346,6 @@ void CompletionStart::SayLeftOut() const {
                "without it",
                args_.request_id, what);
   }
-}
-
-// Logs once per conversation that values are held back.
-void CompletionStart::SayHeld() const {
   if (!prompt_.holds) return;
   if (!service_.notices_.IsFirst(tenant_, std::string_view(prompt_.conversation), kHeldStale))
     return;
@@ -357,19 +356,46 @@ void CompletionStart::SayHeld() const {
       args_.request_id);
 }
 
+// Runs the request, without its oldest turns where they leave no room for the answer and the caller
+// allows that.
+Result<std::unique_ptr<local::EventStream>> CompletionStart::RunLocally() {
+  local::LocalProvider::RunArgs run{.request = request_,
+                                    .tenant = service_.prefixes_.SaltOf(tenant_),
+                                    .logits_hash = args_.explain,
+                                    .prompt_tokens_max = args_.prompt_tokens_max,
+                                    .output = args_.output,
+                                    .wake = args_.wake};
+  if (!turn_ || !turn_->truncates) return local_->Run(run);
+  const int64_t usual =
+      args_.output.fallback > 0 ? args_.output.fallback : local_->default_max_tokens();
+  const int64_t wanted = request_.max_tokens.value_or(usual);
+  const int64_t most = args_.output.most;
+  run.prompt_tokens_max =
+      local::RoomForPrompt({.prompt_tokens_max = local_->prompt_tokens_max(),
+                            .caller_tokens_max = args_.prompt_tokens_max,
+                            .wanted = most > 0 && (wanted == 0 || wanted > most) ? most : wanted});
+  auto stream = local_->Run(run);
+  if (stream || stream.error().source != protocol::form::kContextLengthSource) return stream;
+  const session::TruncateArgs truncate{
+      .tokens_max = run.prompt_tokens_max,
+      .tokens =
+          [&](const protocol::form::Message& each) {
+            return local::MessageTokens(local_->tokenizer(), each);
+          },
+      .count = [&](const CompletionRequest& request) { return local_->CountTokens(request); }};
+  KVGATE_TRY(const auto truncated, session::Truncate(truncate, request_));
+  if (truncated) {
+    compaction_ = fmt::format("done;before={};after={}", truncated->before, truncated->after);
+  }
+  run.prompt_tokens_max = args_.prompt_tokens_max;
+  return local_->Run(run);
+}
+
 // Submits the request to the engine and hands its record over to the completion.
 Result<void> CompletionStart::Submit() {
-  const local::LocalProvider::RunArgs run{.request = request_,
-                                          .tenant = service_.prefixes_.SaltOf(tenant_),
-                                          .logits_hash = args_.explain,
-                                          .prompt_tokens_max = args_.prompt_tokens_max,
-                                          .output = args_.output,
-                                          .wake = args_.wake};
-  auto stream = local_->Run(run);
-  while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
+  auto stream = RunLocally();
   if (!stream) return std::move(stream).error();
-  SayLeftOut();
-  SayHeld();
+  SayLosses();
   record_->OnBody(args_.body);
   if (prompt_.preparation) {
     record_->OnPrepared(*service_.parts_.prompts, std::move(prompt_.preparation));
@@ -389,7 +415,8 @@ Result<void> CompletionStart::Submit() {
                         .record = std::move(record_),
                         .hooks = std::move(hooks_),
                         .must_keep = keeps,
-                        .left_out = fmt::format("{}", fmt::join(left_out, ", "))});
+                        .left_out = fmt::format("{}", fmt::join(left_out, ", ")),
+                        .compaction = std::move(compaction_)});
   next_ = Place::kNone;
   // The engine works meanwhile, so that nothing waits for the disk before the answer begins.
   if (prompt_.write) GoTo(Step::kKeep);

@@ -78,11 +78,11 @@ class CompletionStart {
   Result<void> DecodePrepared();
   Result<void> Compose();
   void StartAsReceived();
+  Result<std::unique_ptr<local::EventStream>> RunLocally();
   Result<void> Submit();
   Result<void> Count();
   void AddReasoningHook();
-  void SayLeftOut() const;
-  void SayHeld() const;
+  void SayLosses() const;
   void GoTo(Step step);
   std::vector<protocol::form::Message>* Messages();
   protocol::ReplyOptions OptionsOf() const;
@@ -106,6 +106,7 @@ class CompletionStart {
   session::ReasoningMemory::Plan plan_;
   std::shared_ptr<Lookup> lookup_;
   std::vector<session::AnswerHook> hooks_;
+  std::string compaction_;  // see Completion::Parts
   Result<std::unique_ptr<Completion>> completion_;
   std::string count_;
 };

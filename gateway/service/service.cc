@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "gateway/local/prompt_tokens.h"
 #include "gateway/protocol/prefix_requests.h"
 #include "gateway/service/completion_start.h"
 

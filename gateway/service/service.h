@@ -60,6 +60,8 @@ class Completion {
     // The parts of the request that the prompt leaves out, for a header: "image, web_search";
     // mostly empty.
     std::string left_out = {};
+    // The turns that it leaves out, for a header: "done;before=900;after=500"; mostly empty.
+    std::string compaction = {};
   };
   explicit Completion(Parts parts);
   // Stops the engine's work if the answer is not complete.
@@ -70,6 +72,7 @@ class Completion {
   // Returns true if the answer goes out in pieces (SSE), false if it is one JSON body.
   bool streaming() const { return parts_.streaming; }
   const std::string& left_out() const { return parts_.left_out; }
+  const std::string& compaction() const { return parts_.compaction; }
 
   struct Output {
     std::string bytes;           // to send next; may be empty

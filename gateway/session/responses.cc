@@ -13,13 +13,6 @@ namespace {
 using protocol::form::Message;
 using protocol::form::ResponsesItem;
 
-// Each attempt leaves out about one of this many parts of the turns.
-constexpr size_t kShortenParts = 8;
-
-bool IsSystem(const Message& message) {
-  return message.role == "system" || message.role == "developer";
-}
-
 const ResponsesItem* FindItem(const std::vector<ResponsesItem>& items, std::string_view id) {
   const auto found =
       std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.id == id; });
@@ -33,21 +26,6 @@ uint64_t BytesOf(const std::vector<ResponsesItem>& items) {
 }
 
 }  // namespace
-
-// Erases from behind the leading system messages up to the start of a later user turn.
-bool ResponseTurn::Shorten(const Error& error, protocol::form::CompletionRequest& shortened) const {
-  auto* messages = std::get_if<std::vector<Message>>(&shortened.prompt);
-  if (!truncates || error.source != protocol::form::kContextLengthSource || messages == nullptr) {
-    return false;
-  }
-  const auto begin = std::find_if_not(messages->begin(), messages->end(), IsSystem);
-  const auto num_turns = static_cast<size_t>(messages->end() - begin);
-  if (num_turns <= 1) return false;
-  auto end = begin + static_cast<std::ptrdiff_t>(std::max<size_t>(num_turns / kShortenParts, 1));
-  while (end + 1 != messages->end() && end->role != "user") ++end;
-  messages->erase(begin, end);
-  return true;
-}
 
 bool Responses::Draft::needs_store() const {
   return !decoded.previous_response_id.empty() || !decoded.conversation.empty() ||

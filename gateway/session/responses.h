@@ -25,17 +25,13 @@ namespace kvgate::session {
 struct ResponseTurn {
   protocol::form::CompletionRequest request;
   protocol::ResponseShape shape;
-  bool truncates = false;
+  bool truncates = false;  // the oldest turns may be left out
   std::string tenant;
   std::string request_id;
   std::string parent;        // the turn that it continues; empty: none
   std::string conversation;  // its id; empty: none
   std::vector<protocol::form::ResponsesItem> input;
   std::shared_ptr<void> lock;
-
-  // Leaves out the oldest turns after an engine error, if the prompt was too long and the caller
-  // allows truncation. Returns false if it changed nothing.
-  bool Shorten(const Error& error, protocol::form::CompletionRequest& shortened) const;
 };
 
 class Responses {

@@ -338,6 +338,67 @@ class LoopTest(ResponsesCase):
         self.assertEqual(referred["usage"]["input_tokens"], written["usage"]["input_tokens"])
 
 
+class TruncationTest(ResponsesCase):
+    """truncation: "auto" where the conversation has long outgrown the context."""
+    TURNS = 80
+    CONTEXT = 2048
+
+    def serve_small(self):
+        template = self.folder / "chat.jinja"
+        template.write_text(TEMPLATE)
+        return self.serve(arguments=["--chat-template", str(template), "--context",
+                                     str(self.CONTEXT)])
+
+    def ask_on(self, running, input_, previous=None):
+        more = {"previous_response_id": previous} if previous else {}
+        reply = self.ask(running, input_, instructions="Be brief.", truncation="auto",
+                         include=["reasoning.encrypted_content"], **more)
+        self.assert_ok(reply)
+        usage = reply.json["usage"]
+        self.assertLessEqual(usage["input_tokens"], self.CONTEXT - 16)
+        self.compactions.append(reply.headers.get("x-kvgate-compaction", ""))
+        self.prompt_tokens += usage["input_tokens"]
+        self.cached_tokens += usage["input_tokens_details"]["cached_tokens"]
+        return reply.json
+
+    def setUp(self):
+        super().setUp()
+        self.compactions, self.prompt_tokens, self.cached_tokens = [], 0, 0
+
+    def assert_mostly_cached(self):
+        share = self.cached_tokens / self.prompt_tokens
+        print(f"{share:.1%} of {self.prompt_tokens} prompt tokens are cached", flush=True)
+        self.assertGreaterEqual(share, 0.8)
+        self.assertTrue(self.compactions[-1].startswith("done;before="), self.compactions)
+        self.assertEqual(self.compactions[0], "")
+
+    def test_a_chain_keeps_what_is_cached(self):
+        running = self.serve_small()
+        previous = None
+        for turn in range(self.TURNS):
+            previous = self.ask_on(running, text_of(f"turn {turn}", 8), previous)["id"]
+        self.assert_mostly_cached()
+
+    def test_so_does_a_history_that_the_client_keeps(self):
+        running = self.serve_small()
+        history = []
+        for turn in range(self.TURNS):
+            history.append({"role": "user", "content": text_of(f"turn {turn}", 8)})
+            history += self.ask_on(running, history)["output"]
+        self.assert_mostly_cached()
+
+    def test_a_loop_of_calls_keeps_its_task(self):
+        running = self.serve_small()
+        history = [{"role": "user", "content": text_of("the task", 60)}]
+        for turn in range(self.TURNS):
+            self.ask_on(running, history)
+            history += [{"type": "function_call", "call_id": f"c{turn}", "name": "read",
+                         "arguments": json.dumps({"path": f"f{turn}"})},
+                        {"type": "function_call_output", "call_id": f"c{turn}",
+                         "output": text_of(f"file {turn}", 8)}]
+        self.assert_mostly_cached()
+
+
 class ConversationTest(ResponsesCase):
     def texts(self, running, conversation):
         listed = running.get(f"/v1/conversations/{conversation}/items?order=asc&limit=100").json

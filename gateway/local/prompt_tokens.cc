@@ -1,0 +1,35 @@
+#include "gateway/local/prompt_tokens.h"
+
+#include <algorithm>
+
+#include "gateway/protocol/form/errors.h"
+
+namespace kvgate::local {
+
+using protocol::form::Dialect;
+using protocol::form::Message;
+
+Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max, Dialect dialect) {
+  if (tokens_max == 0 || num_tokens <= static_cast<size_t>(tokens_max)) return {};
+  return protocol::form::PromptLimitError(
+      dialect, {.num_tokens = static_cast<int64_t>(num_tokens), .tokens_max = tokens_max});
+}
+
+int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer, const Message& message) {
+  constexpr size_t kFrameTokens = 8;  // around it: its role and marks
+  size_t num_tokens = kFrameTokens + tokenizer.Encode(message.content, {}).size() +
+                      tokenizer.Encode(message.reasoning, {}).size();
+  for (const protocol::form::ToolCall& call : message.tool_calls) {
+    num_tokens += kFrameTokens + tokenizer.Encode(call.name + call.arguments, {}).size();
+  }
+  return static_cast<int64_t>(num_tokens);
+}
+
+int64_t RoomForPrompt(const RoomArgs& args) {
+  int64_t room = args.prompt_tokens_max;
+  if (args.caller_tokens_max > 0) room = std::min(room, args.caller_tokens_max);
+  const int64_t wanted = args.wanted > 0 ? args.wanted : room;
+  return room - std::min(wanted, room / 4);
+}
+
+}  // namespace kvgate::local
