@@ -228,82 +228,133 @@ Result<void> TurnStore::Check(const Turn& turn) const {
       "items");
 }
 
-Result<void> TurnStore::Append(Turn turn) {
-  KVGATE_TRY_VOID(Check(turn));
-  const std::lock_guard lock(mutex_);
-  const auto taken = Find(turn.tenant, turn.id);
-  if (taken) return Wrong("id", fmt::format("There is a turn '{}' already.", turn.id));
-  if (taken.error().code != ErrorCode::kNotFound) return taken.error();
-  TurnRecord record;
-  if (!turn.parent.empty()) {
-    const auto parent = Find(turn.tenant, turn.parent);
-    if (!parent && parent.error().code == ErrorCode::kNotFound) {
-      return MakeError(ErrorCode::kNotFound, kSource,
-                       fmt::format("There is no turn '{}' to go on from.", turn.parent), "parent");
+// Collects turns of one conversation with all their rows for one write. REQUIRES: the store's mutex
+// is held.
+class TurnStore::Addition {
+ public:
+  explicit Addition(TurnStore& store) : store_(store) {}
+
+  Result<void> Add(Turn turn) {
+    KVGATE_TRY(TurnRecord record, Place(std::move(turn)));
+    const TurnPlace place{.order = record.turn.order, .conversation = conversation_};
+    const std::string key = TurnKey(place.order);
+    std::string value = EncodeTurn(record, store_.options_.meta.keyring());
+    const uint64_t bytes = key.size() + value.size();
+    state_.bytes += bytes;
+    if (state_.bytes > store_.options_.bytes_max) {
+      return MakeError(ErrorCode::kTooLarge, kSource,
+                       fmt::format("With this turn the conversation has {} bytes; "
+                                   "store.turns_bytes allows {} for all of them.",
+                                   state_.bytes, store_.options_.bytes_max),
+                       "items");
     }
-    if (!parent) return parent.error();
-    record.parent_order = parent->order;
-    record.conversation = parent->conversation;
+    const TurnMember member = MemberOf(record.turn, store_.names(), bytes);
+    KVGATE_TRY_VOID(store_.CheckShare(member.tenant, state_.bytes));
+    Put(key, std::move(value));
+    Put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
+    Put(MemberKey(place), EncodeMember(member));
+    if (member.session) {
+      Put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
+          EncodePlace(place));
+    }
+    if (member.content) {
+      Put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
+          EncodePlace(place));
+    }
+    tenant_ = member.tenant;
+    bytes_ += bytes;
+    state_.last_order = place.order;
+    state_.last_us = record.turn.created_us;
+    state_.num_turns += 1;
+    orders_.emplace(std::move(record.turn.id), place.order);
+    return {};
   }
-  // The order is never reused, even if the write fails, because parts may have reached the disk.
-  turn.order = totals_.next_order++;
-  turn.created_us = NowUs();
-  if (turn.parent.empty()) record.conversation = turn.order;
-  record.turn = std::move(turn);
-  KVGATE_TRY_VOID(AppendLocked(std::move(record)));
-  ++counts_.num_appended;
-  MakeRoom();
-  return {};
+
+  Result<void> Write() {
+    if (before_.num_turns > 0) writes_.push_back(Without(TurnAgeKey(before_.last_order)));
+    Put(TurnConversationKey(conversation_), EncodeConversation(state_));
+    Put(TurnAgeKey(state_.last_order),
+        EncodeAge({.conversation = conversation_, .last_us = state_.last_us}));
+    TurnTotals totals = store_.totals_;
+    totals.bytes += bytes_;
+    totals.num_turns += orders_.size();
+    totals.num_conversations += before_.num_turns == 0 ? 1 : 0;
+    Put(std::string(kTotalsKey), EncodeTotals(totals));
+    KVGATE_TRY_VOID(store_.options_.meta.PutAll(kTable, writes_));
+    store_.totals_ = totals;
+    store_.AddBytes(*tenant_, bytes_);
+    store_.counts_.num_appended += orders_.size();
+    return {};
+  }
+
+ private:
+  // The turn with its place behind its parent, which is stored or among those added before.
+  Result<TurnRecord> Place(Turn turn) {
+    const auto taken = store_.Find(turn.tenant, turn.id);
+    if (taken || orders_.contains(turn.id)) {
+      return Wrong("id", fmt::format("There is a turn '{}' already.", turn.id));
+    }
+    if (taken.error().code != ErrorCode::kNotFound) return taken.error();
+    TurnRecord record;
+    const auto added = orders_.find(turn.parent);
+    uint64_t conversation = 0;  // none yet
+    if (added != orders_.end()) {
+      record.parent_order = added->second;
+      conversation = conversation_;
+    } else if (!turn.parent.empty()) {
+      const auto parent = store_.Find(turn.tenant, turn.parent);
+      if (!parent && parent.error().code == ErrorCode::kNotFound) {
+        return MakeError(ErrorCode::kNotFound, kSource,
+                         fmt::format("There is no turn '{}' to go on from.", turn.parent),
+                         "parent");
+      }
+      if (!parent) return parent.error();
+      record.parent_order = parent->order;
+      conversation = parent->conversation;
+    }
+    // The order is never reused, even if the write fails, because parts may have reached the disk.
+    turn.order = store_.totals_.next_order++;
+    turn.created_us = store_.NowUs();
+    if (turn.parent.empty()) conversation = turn.order;
+    if (orders_.empty()) {
+      conversation_ = conversation;
+      KVGATE_TRY(before_, store_.ReadConversation(conversation));
+      state_ = before_;
+    } else if (conversation != conversation_) {
+      return Wrong("parent", "Turns that are stored together belong to one conversation.");
+    }
+    record.conversation = conversation;
+    record.turn = std::move(turn);
+    return record;
+  }
+  void Put(std::string key, std::string value) {
+    writes_.push_back({.key = std::move(key), .value = std::move(value)});
+  }
+
+  TurnStore& store_;
+  uint64_t conversation_ = 0;
+  TurnConversation before_ = {};            // as it is stored
+  TurnConversation state_ = {};             // with what was added
+  std::map<std::string, uint64_t> orders_;  // of the added turns, by id
+  std::optional<TurnName> tenant_;
+  uint64_t bytes_ = 0;
+  std::vector<MetaWrite> writes_;
+};
+
+Result<void> TurnStore::Append(Turn turn) {
+  std::vector<Turn> turns;
+  turns.push_back(std::move(turn));
+  return AppendAll(std::move(turns));
 }
 
-Result<void> TurnStore::AppendLocked(TurnRecord record) {
-  const Turn& turn = record.turn;
-  const TurnPlace place{.order = turn.order, .conversation = record.conversation};
-  KVGATE_TRY(TurnConversation state, ReadConversation(place.conversation));
-  const bool begins = state.num_turns == 0;
-  const std::string key = TurnKey(turn.order);
-  std::string value = EncodeTurn(record, options_.meta.keyring());
-  const uint64_t bytes = key.size() + value.size();
-  if (state.bytes + bytes > options_.bytes_max) {
-    return MakeError(ErrorCode::kTooLarge, kSource,
-                     fmt::format("With this turn the conversation has {} bytes; store.turns_bytes "
-                                 "allows {} for all of them.",
-                                 state.bytes + bytes, options_.bytes_max),
-                     "items");
-  }
-  const TurnMember member = MemberOf(turn, names(), bytes);
-  KVGATE_TRY_VOID(CheckShare(member.tenant, state.bytes + bytes));
-  std::vector<MetaWrite> writes;
-  const auto put = [&](std::string row, std::string text) {
-    writes.push_back({.key = std::move(row), .value = std::move(text)});
-  };
-  put(key, std::move(value));
-  put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
-  put(MemberKey(place), EncodeMember(member));
-  if (member.session) {
-    put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
-        EncodePlace(place));
-  }
-  if (member.content) {
-    put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
-        EncodePlace(place));
-  }
-  if (!begins) writes.push_back(Without(TurnAgeKey(state.last_order)));
-  state = {.last_order = place.order,
-           .last_us = turn.created_us,
-           .bytes = state.bytes + bytes,
-           .num_turns = state.num_turns + 1};
-  put(TurnConversationKey(place.conversation), EncodeConversation(state));
-  put(TurnAgeKey(place.order),
-      EncodeAge({.conversation = place.conversation, .last_us = state.last_us}));
-  TurnTotals totals = totals_;
-  totals.bytes += bytes;
-  totals.num_turns += 1;
-  totals.num_conversations += begins ? 1 : 0;
-  put(std::string(kTotalsKey), EncodeTotals(totals));
-  KVGATE_TRY_VOID(options_.meta.PutAll(kTable, writes));
-  totals_ = totals;
-  AddBytes(member.tenant, bytes);
+Result<void> TurnStore::AppendAll(std::vector<Turn> turns) {
+  for (const Turn& turn : turns) KVGATE_TRY_VOID(Check(turn));
+  if (turns.empty()) return {};
+  const std::lock_guard lock(mutex_);
+  Addition addition(*this);
+  for (Turn& turn : turns) KVGATE_TRY_VOID(addition.Add(std::move(turn)));
+  KVGATE_TRY_VOID(addition.Write());
+  MakeRoom();
   return {};
 }
 

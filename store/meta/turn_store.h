@@ -78,6 +78,9 @@ class TurnStore {
   // taken; kNotFound if `parent` is missing; kTooLarge if the turn or its conversation would not
   // fit; kUnsupported if turns are switched off.
   Result<void> Append(Turn turn);
+  // The same for turns of one conversation, all of them or none; each one's parent is stored, or
+  // stands before it.
+  Result<void> AppendAll(std::vector<Turn> turns);
   // Returns kNotFound if there is no such turn.
   Result<Turn> Get(std::string_view tenant, std::string_view id) const;
 
@@ -123,6 +126,7 @@ class TurnStore {
   uint64_t turn_bytes_max() const { return options_.turn_bytes_max; }
 
  private:
+  class Addition;
   class Removal;
   explicit TurnStore(const Options& options) : options_(options) {}
   Result<void> Restore();
@@ -151,7 +155,6 @@ class TurnStore {
   Result<uint64_t> Purge(const std::string& prefix);
 
   // The following REQUIRE mutex_ held.
-  Result<void> AppendLocked(TurnRecord record);
   void MakeRoom();
   // Retires at most as many turns as fit into one write. Returns false if there is no more to
   // retire.

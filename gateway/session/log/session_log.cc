@@ -57,6 +57,30 @@ Result<LoggedTurn> ReadTurn(Dialect dialect, const Turn& stored) {
   return turn;
 }
 
+Turn RootTurn(const SessionLog::Place& place, Dialect dialect) {
+  std::string payload;
+  protocol::form::JsonWriter json(payload);
+  json.BeginObject().Key("key").String(place.key);
+  json.Key("dialect").String(NameOf(dialect)).EndObject();
+  return {.id = RootIdOf(place.key),
+          .parent = {},
+          .tenant = std::string(place.tenant),
+          .session = std::string(kRootsSession),
+          .items = {{.role = std::string(kRootRole), .payload = std::move(payload)}},
+          .tokens = {},
+          .content = {}};
+}
+
+Turn StoredTurn(const SessionLog::Place& place, const LoggedTurn& turn) {
+  return {.id = turn.id,
+          .parent = turn.parent.empty() ? RootIdOf(place.key) : turn.parent,
+          .tenant = std::string(place.tenant),
+          .session = TurnsOf(place.key),
+          .items = ToItems(turn),
+          .tokens = turn.tokens,
+          .content = {}};
+}
+
 }  // namespace
 
 std::string TurnIdOf(std::string_view request_id) { return fmt::format("turn_{}", request_id); }
@@ -116,32 +140,14 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
   return turns;
 }
 
-Result<void> SessionLog::AddRoot(const Place& place, Dialect dialect) {
-  std::string payload;
-  protocol::form::JsonWriter json(payload);
-  json.BeginObject().Key("key").String(place.key);
-  json.Key("dialect").String(NameOf(dialect)).EndObject();
-  return turns_->Append({.id = RootIdOf(place.key),
-                         .parent = {},
-                         .tenant = std::string(place.tenant),
-                         .session = std::string(kRootsSession),
-                         .items = {{.role = std::string(kRootRole), .payload = std::move(payload)}},
-                         .tokens = {},
-                         .content = {}});
-}
-
 Result<void> SessionLog::Append(const Place& place, Dialect dialect, const LoggedTurn& turn) {
   if (!keeps()) return NotKept();
   const Result<Root> root = Find(place);
   if (!root && root.error().code != ErrorCode::kNotFound) return root.error();
-  if (!root) KVGATE_TRY_VOID(AddRoot(place, dialect));
-  return turns_->Append({.id = turn.id,
-                         .parent = turn.parent.empty() ? RootIdOf(place.key) : turn.parent,
-                         .tenant = std::string(place.tenant),
-                         .session = TurnsOf(place.key),
-                         .items = ToItems(turn),
-                         .tokens = turn.tokens,
-                         .content = {}});
+  std::vector<Turn> turns;
+  if (!root) turns.push_back(RootTurn(place, dialect));
+  turns.push_back(StoredTurn(place, turn));
+  return turns_->AppendAll(std::move(turns));
 }
 
 Result<void> SessionLog::Create(const CreateArgs& args) {
@@ -151,26 +157,22 @@ Result<void> SessionLog::Create(const CreateArgs& args) {
                      fmt::format("There is a session '{}' already.", args.place.key), "key");
   }
   std::map<std::string, std::string> new_ids = {{"", ""}};
-  Result<void> done = AddRoot(args.place, args.dialect);
+  std::vector<Turn> turns = {RootTurn(args.place, args.dialect)};
   for (const LoggedTurn& turn : args.turns) {
-    if (!done) break;
     LoggedTurn copy = turn;
     copy.id = TurnIdOf(fmt::format("{}-{}", args.request_id, new_ids.size()));
     const auto parent = new_ids.find(turn.parent);
     const auto from = turn.compaction ? new_ids.find(turn.compaction->from_turn) : new_ids.end();
     if (parent == new_ids.end() || (turn.compaction && from == new_ids.end())) {
-      done = MakeError(ErrorCode::kInvalidArgument, kSource,
+      return MakeError(ErrorCode::kInvalidArgument, kSource,
                        fmt::format("The turn '{}' goes on from one that is not there.", turn.id));
-      break;
     }
     copy.parent = parent->second;
     if (copy.compaction) copy.compaction->from_turn = from->second;
     new_ids.emplace(turn.id, copy.id);
-    done = Append(args.place, args.dialect, copy);
+    turns.push_back(StoredTurn(args.place, copy));
   }
-  // A part of a session is none.
-  if (!done) (void)Remove(args.place);
-  return done;
+  return turns_->AppendAll(std::move(turns));
 }
 
 Result<SessionLog::Page> SessionLog::List(std::string_view tenant, size_t limit,

@@ -55,8 +55,8 @@ class SessionLog {
   // Durable on return, whole or not at all. Creates the session if there is none. The turn's parent
   // must be there, or empty.
   Result<void> Append(const Place& place, Dialect dialect, const LoggedTurn& turn);
-  // Creates a session with these turns, whose ids and parents are replaced by new ones. Returns
-  // kInvalidArgument, with the field "key", if there is one of that key.
+  // Creates a session with these turns, all of them or none, whose ids and parents are replaced by
+  // new ones. Returns kInvalidArgument, with the field "key", if there is one of that key.
   struct CreateArgs {
     Place place = {};
     Dialect dialect = Dialect::kChatCompletions;
@@ -77,8 +77,6 @@ class SessionLog {
   Result<void> Remove(const Place& place);
 
  private:
-  Result<void> AddRoot(const Place& place, Dialect dialect);
-
   store::meta::TurnStore* const turns_;
 };
 

@@ -181,6 +181,18 @@ TEST_F(TurnStoreTest, ATurnComesBackWithAllItsFieldsAlsoAfterReopening) {
   CheckIntegrity();
 }
 
+TEST_F(TurnStoreTest, TurnsThatAreAppendedTogetherAreAllThereOrNone) {
+  Append({.id = "a"});
+  const auto b = Make({.id = "b", .parent = "a"});
+  EXPECT_FALSE(store_->AppendAll({b, Make({.id = "c", .parent = "nobody"})}));
+  EXPECT_FALSE(store_->AppendAll({b, Make({.id = "another root"})}));
+  EXPECT_FALSE(store_->AppendAll({b, b}));
+  EXPECT_EQ(store_->Stats().num_turns, 1u);
+  EXPECT_TRUE(store_->AppendAll({b, Make({.id = "c", .parent = "b"})}));
+  EXPECT_EQ(ChainOf("c"), "a b c ");
+  CheckIntegrity();
+}
+
 TEST_F(TurnStoreTest, WrongInputIsRefusedByTheFieldsName) {
   Append({.id = "a"});
   const auto check = [&](Turn turn, ErrorCode code, std::string_view field) {
