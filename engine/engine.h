@@ -100,6 +100,7 @@ struct RequestStats {
   double prefill_seconds = 0;  // first scheduling to first token, without the restore time
   double ttft_seconds = 0;     // submit to first token
   double total_seconds = 0;
+  BlockHash last_stored_block = {};  // of its tokens that are on disk or on the way there; 0: none
   uint64_t logits_hash = 0;  // XXH3 chained over the logits of all steps; only with hash_logits
 };
 

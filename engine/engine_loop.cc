@@ -637,6 +637,10 @@ RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
   stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
   stats.num_computed_tokens = sequence.num_prefilled_tokens;
   stats.total_seconds = Seconds(sequence.submitted_at, now);
+  if (sequence.num_stored_blocks > 0) {
+    const auto last = static_cast<size_t>(sequence.num_stored_blocks) - 1;
+    stats.last_stored_block = sequence.keys[last].hash;
+  }
   stats.given_up = {.reason = NameOf(sequence.given_up.reason),
                     .num_tokens = sequence.given_up.num_tokens,
                     .load_seconds = sequence.given_up.load_seconds,

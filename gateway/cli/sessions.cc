@@ -212,7 +212,9 @@ Result<int> RemoveOne(const SessionTarget& target, const SessionFlags& flags) {
              AskSessions(target, {.method = "DELETE", .url = UrlOf(flags.key)}, [&] {
                return target.admin->Remove(target.place(flags.key), target.request_id);
              }));
-  fmt::print("{} removed\n", flags.key);
+  KVGATE_TRY(const Json report, ParseAnswer(body));
+  fmt::print("{} removed, with {} blocks of its KV\n", flags.key,
+             report.value("kv_records", uint64_t{0}));
   return 0;
 }
 
@@ -223,6 +225,7 @@ Result<int> Purge(const SessionTarget& target, const SessionFlags&) {
   KVGATE_TRY(const Json report, ParseAnswer(body));
   fmt::print("{} sessions removed", report.value("deleted", uint64_t{0}));
   const uint64_t in_use = report.value("in_use", uint64_t{0});
+  fmt::print(", with {} blocks of their KV", report.value("kv_records", uint64_t{0}));
   if (in_use > 0) fmt::print(", {} are in use", in_use);
   fmt::print("\n");
   return in_use == 0 ? 0 : 1;
@@ -252,7 +255,8 @@ Result<int> RunOnSessions(const SessionFlags& flags, SessionCommand command) {
                   .bytes_max = config.store.turns_bytes,
                   .tenant_share = config.store.tenant_share}));
   session::Sessions sessions(runtime::ToSessionOptions(config, turns.get()));
-  session::SessionAdmin admin(sessions);
+  session::SessionAdmin admin(
+      sessions, [&](BlockHash last) { return local::ForgetPrefix(&opened->kv(), last); });
   return command({.server = {},
                   .admin = &admin,
                   .authorization = authorization,

@@ -78,6 +78,7 @@ class MergedStream final : public EventStream {
 
   CompletionStats SumStats() const {
     CompletionStats sum = stats_.front();
+    if (stats_.size() > 1) sum.last_stored_block = {};
     for (size_t i = 1; i < stats_.size(); ++i) {
       const CompletionStats& stats = stats_[i];
       sum.num_output_tokens += stats.num_output_tokens;

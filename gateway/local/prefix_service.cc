@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "engine/kv/tenant_salt.h"
 #include "gateway/protocol/form/json_writer.h"
@@ -393,6 +394,18 @@ std::string PrefixService::Describe(const tier::ImportReport& report) {
   }
   json.EndObject();
   return out;
+}
+
+uint64_t ForgetPrefix(KvStore* kv, const BlockHash& last) {
+  if (kv == nullptr) return 0;
+  const Result<uint64_t> removed = kv->RemovePrefix(last);
+  const bool is_needed = !removed && (removed.error().code == ErrorCode::kNotFound ||
+                                      removed.error().code == ErrorCode::kInvalidArgument);
+  if (!removed && !is_needed) {
+    KVGATE_LOG(kWarning, "service", "the KV of a removed prefix stays on disk: {}",
+               removed.error().ToString());
+  }
+  return removed ? *removed : 0;
 }
 
 }  // namespace kvgate::local

@@ -127,6 +127,11 @@ class PrefixService {
   std::atomic<engine::Engine*> engine_{nullptr};
 };
 
+// Removes a prefix from disk, back to where other prefixes or pins begin. Returns the number of
+// records, which is 0 if something goes on from its last block, or `kv` is null. What is in memory
+// ages there. A disk that refuses is logged.
+uint64_t ForgetPrefix(store::kv::KvStore* kv, const BlockHash& last);
+
 // Returns the tenant whose prefixes a request may share: a hash of the credential that it carries,
 // or an empty text without one.
 std::string TenantOf(std::string_view credential);

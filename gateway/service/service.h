@@ -92,6 +92,10 @@ class Completion {
   void RunHooks() { EndHooks(TakeHooks()()); }
   // Asks for an early end, which arrives as an error like any other.
   void Cancel() { parts_.stream->Cancel(); }
+  // Returns the last block of its KV that is on disk, or on the way there; 0 until it has finished.
+  BlockHash last_stored_block() const {
+    return finish_ ? finish_->stats.last_stored_block : BlockHash();
+  }
   // Returns the tokens of the prompt and the answer together; 0 until it has finished.
   uint64_t num_tokens() const { return num_tokens_; }
   // Returns the bytes that keep a silent stream alive.

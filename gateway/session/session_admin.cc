@@ -138,29 +138,50 @@ Result<std::string> SessionAdmin::Show(const Place& place, const PageArgs& page)
   return out;
 }
 
-Result<std::string> SessionAdmin::Remove(const Place& place, std::string_view request_id) {
+Result<uint64_t> SessionAdmin::RemoveWhole(const Place& place, std::string_view request_id) {
   KVGATE_TRY(const auto lock, Hold(place, request_id));
-  KVGATE_TRY_VOID(sessions_.session_log().Remove(place));
+  SessionLog& kept = sessions_.session_log();
+  std::vector<LoggedTurn> turns;
+  if (forget_) {
+    KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
+    // A session that cannot be read is removed all the same.
+    Result<std::vector<LoggedTurn>> all = kept.All(place, root);
+    if (all) turns = *std::move(all);
+  }
+  KVGATE_TRY_VOID(kept.Remove(place));
+  uint64_t num_records = 0;
+  // The newest first: with its KV goes that of the turns before it.
+  for (auto turn = turns.rbegin(); turn != turns.rend(); ++turn) {
+    if (turn->kv_block != BlockHash()) num_records += forget_(turn->kv_block);
+  }
+  return num_records;
+}
+
+Result<std::string> SessionAdmin::Remove(const Place& place, std::string_view request_id) {
+  KVGATE_TRY(const uint64_t num_records, RemoveWhole(place, request_id));
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("key").String(place.key).Key("deleted").Bool(true).EndObject();
+  json.BeginObject().Key("key").String(place.key).Key("deleted").Bool(true);
+  json.Key("kv_records").Unsigned(num_records).EndObject();
   return out;
 }
 
 Result<std::string> SessionAdmin::Purge(std::string_view tenant, std::string_view request_id) {
   uint64_t num_removed = 0;
   uint64_t num_held = 0;
+  uint64_t num_records = 0;
   uint64_t before = 0;
   bool has_more = true;
   while (has_more) {
     KVGATE_TRY(const SessionLog::Page page, sessions_.session_log().List(tenant, kPageMax, before));
     for (const SessionLog::Root& root : page.sessions) {
-      const Result<std::string> removed = Remove({.tenant = tenant, .key = root.key}, request_id);
+      const Result<uint64_t> removed = RemoveWhole({.tenant = tenant, .key = root.key}, request_id);
       const bool is_held = !removed && removed.error().source == protocol::form::kSessionSource;
       if (!removed && !is_held && removed.error().code != ErrorCode::kNotFound) {
         return removed.error();
       }
       num_removed += removed ? 1 : 0;
+      num_records += removed ? *removed : 0;
       num_held += is_held ? 1 : 0;
       before = root.order;
     }
@@ -169,7 +190,7 @@ Result<std::string> SessionAdmin::Purge(std::string_view tenant, std::string_vie
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("deleted").Unsigned(num_removed);
-  json.Key("in_use").Unsigned(num_held).EndObject();
+  json.Key("in_use").Unsigned(num_held).Key("kv_records").Unsigned(num_records).EndObject();
   return out;
 }
 

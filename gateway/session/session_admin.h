@@ -2,9 +2,13 @@
 // imports and removes them. Its results are JSON bodies. Thread-safe; it waits for the disk.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "gateway/session/sessions.h"
 
@@ -12,7 +16,11 @@ namespace kvgate::session {
 
 class SessionAdmin {
  public:
-  explicit SessionAdmin(Sessions& sessions) : sessions_(sessions) {}
+  // Removes KV from disk, from this block back to where other prefixes begin; returns how many
+  // records went. Empty: there is none to be removed.
+  using ForgetKv = std::function<uint64_t(BlockHash last)>;
+  explicit SessionAdmin(Sessions& sessions, ForgetKv forget = {})
+      : sessions_(sessions), forget_(std::move(forget)) {}
 
   using Place = log::SessionLog::Place;
   // Both are query parameters; empty means the default.
@@ -25,6 +33,7 @@ class SessionAdmin {
   // if a request holds a session that they change.
   // The newest `limit` turns of its newest branch, and what was left out of its prompt.
   Result<std::string> Show(const Place& place, const PageArgs& page) const;
+  // With the KV that nothing else shares.
   Result<std::string> Remove(const Place& place, std::string_view request_id);
   // Removes all sessions of the tenant that no request holds.
   Result<std::string> Purge(std::string_view tenant, std::string_view request_id);
@@ -42,7 +51,11 @@ class SessionAdmin {
   Result<std::shared_ptr<void>> Hold(const Place& place, std::string_view request_id);
   Result<std::string> Describe(const Place& place) const;
 
+  // Returns the number of records of KV that went with it.
+  Result<uint64_t> RemoveWhole(const Place& place, std::string_view request_id);
+
   Sessions& sessions_;
+  const ForgetKv forget_;
 };
 
 }  // namespace kvgate::session

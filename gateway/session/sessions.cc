@@ -95,7 +95,9 @@ Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args
   return std::move(windowed.body);
 }
 
-Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer) {
+Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
+                              BlockHash kv_block) {
+  turn.turn.kv_block = kv_block;
   turn.turn.answer = std::move(answer.messages);
   turn.turn.tokens = answer.tokens;
   KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));

@@ -107,7 +107,8 @@ class Sessions {
   Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args) const;
 
   // Stores the turn. It is durable on return, whole or not at all.
-  Result<void> Commit(SessionTurn& turn, answer::RecordedAnswer answer);
+  // `kv_block`: see LoggedTurn.
+  Result<void> Commit(SessionTurn& turn, answer::RecordedAnswer answer, BlockHash kv_block = {});
 
   log::SessionLog& session_log() { return log_; }
   SessionCounts counts() const;

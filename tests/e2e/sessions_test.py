@@ -38,6 +38,18 @@ class SessionsCase(Case):
         self.assertEqual(reply.status, 200, reply.body)
         return reply.json
 
+    def remove(self, running, place):
+        """Removes one session, or all of them; returns what is said of it."""
+        connection = running.connect()
+        try:
+            connection.request("DELETE", f"/kvgate/v1/sessions{place}")
+            reply = connection.getresponse()
+            body = json.loads(reply.read())
+        finally:
+            connection.close()
+        self.assertEqual(reply.status, 200, body)
+        return body
+
     def command(self, *arguments, **more):
         done = subprocess.run([str(server.binary_path()), *arguments, "--data-dir",
                                str(self.folder / "data")], capture_output=True, text=True,
@@ -118,6 +130,36 @@ class SessionTest(SessionsCase):
         self.assertEqual(self.shown(running, "k")["turns"], 3)
         self.assertIn("2 sessions removed", self.command("sessions", "purge"))
         self.assertEqual(running.get("/kvgate/v1/sessions").json["data"], [])
+
+    def test_the_kv_goes_that_nobody_shares(self):
+        running = self.serve()
+        system = {"role": "system", "content": text_of("the system", 60)}
+
+        def first(key):
+            return {"messages": [system, {"role": "user", "content": text_of(f"{key} first", 60)}]}
+
+        for key in ("k", "other"):
+            self.assert_ok(self.say(running, key, "", **first(key)))
+            self.assert_ok(self.say(running, key, text_of(f"{key} second", 60), stream=True))
+        fork = {"key": "fork", "turn": self.shown(running, "k")["data"][0]["id"]}
+        self.assert_ok(running.send("/kvgate/v1/sessions/k/fork", fork))
+        self.assert_ok(self.say(running, "fork", text_of("fork second", 60)))
+        running.wait_on_disk()
+        before = running.stats()["store"]["records"]
+        removed = self.remove(running, "/k")
+        self.assertTrue(removed["deleted"])
+        self.assertGreater(removed["kv_records"], 1)
+        self.assertEqual(running.stats()["store"]["records"], before - removed["kv_records"])
+        running.terminate()
+        running.restart()
+        for key in ("other", "fork"):  # all that they said is there
+            said = self.assert_ok(self.say(running, key, text_of("third", 60)))
+            self.assertGreater(said.cached_tokens, 300, key)
+        running.wait_on_disk()
+        self.assertGreater(self.remove(running, "/fork")["kv_records"], 8)
+        purged = self.remove(running, "")
+        self.assertEqual(purged["deleted"], 1)
+        self.assertEqual(running.stats()["store"]["records"], 0, purged)
 
     def test_without_stored_turns_it_is_refused(self):
         running = self.serve(arguments=["--set", "store.turns=false"])

@@ -28,7 +28,9 @@ Response AnswerSession(const ServiceCall& call) {
   if (call.sessions == nullptr) {
     return request::ErrorResponse(session::log::SessionLog::NotKept());
   }
-  session::SessionAdmin admin(*call.sessions);
+  session::SessionAdmin admin(*call.sessions, [&call](BlockHash last) {
+    return local::ForgetPrefix(call.service.prefixes().parts().kv, last);
+  });
   const std::string tenant = local::TenantOf(call.caller.credential);
   const std::string limit = QueryValue(call.target, "limit");
   const std::string key = QueryValue(call.target, "key");

@@ -198,6 +198,7 @@ Task<Completion::Output> LocalAnswer::TakeOutput() {
 
 void LocalAnswer::Settle() {
   if (std::exchange(is_settled_, true)) return;
+  request_.notes().kv_block = completion_->last_stored_block();
   if (access::GatewayKeys::Key* const key = request_.caller().key(); key != nullptr) {
     key->Spend(completion_->num_tokens(), Clock::now());
   }

@@ -164,8 +164,9 @@ Task<Result<void>> SessionAnswer::Store() {
   is_stored_ = true;
   auto kept = std::make_shared<Result<void>>();
   std::function<void()> work = [&sessions = sessions_, turn = turn_, kept,
+                                kv_block = request_.notes().kv_block,
                                 answer = recorder_.Take()]() mutable {
-    *kept = sessions.Commit(*turn, std::move(answer));
+    *kept = sessions.Commit(*turn, std::move(answer), kv_block);
   };
   const Result<void> ran =
       co_await request_.work().RunOnDisk(request_.work().pools().store, std::move(work));

@@ -41,6 +41,7 @@ struct RequestHead {
 struct AnswerNotes {
   std::string left_out = {};    // parts of the request that were not understood
   std::string compaction = {};  // of the window of the request's session; empty: it has none
+  BlockHash kv_block = {};      // the last one of its KV on this machine's disk; 0: none
 };
 
 class RequestContext {

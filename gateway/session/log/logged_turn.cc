@@ -120,6 +120,7 @@ std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn) {
   JsonWriter json(payload);
   json.BeginObject();
   WriteFields(turn, json);
+  if (turn.kv_block != BlockHash()) json.Key("kv_block").String(ToHex(turn.kv_block));
   json.EndObject();
   return {{.role = std::string(kRole), .payload = std::move(payload)}};
 }
@@ -129,6 +130,9 @@ Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) 
   if (stored.items.size() == 1 && stored.items.front().role == kRole) {
     const auto object = RawObject::Read(stored.items.front().payload);
     if (object) turn = Read(dialect, *object);
+    const Result<BlockHash> block =
+        object ? ParseBlockHash(object->StringAt("kv_block")) : BlockHash();
+    if (turn && block) turn->kv_block = *block;
   }
   if (!turn) {
     return MakeError(ErrorCode::kDataLoss, kSource,

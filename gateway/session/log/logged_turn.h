@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "gateway/session/transcript/message.h"
 #include "gateway/session/transcript/request_body.h"
@@ -45,6 +46,7 @@ struct LoggedTurn {
   std::vector<Message> answer = {};
   std::optional<Compaction> compaction = {};  // before this turn was answered
   store::meta::TurnTokens tokens = {};        // zeros: the provider did not say
+  BlockHash kv_block = {};  // the last block of its KV on this disk; 0: none. Not exported
   friend bool operator==(const LoggedTurn&, const LoggedTurn&) = default;
 };
 

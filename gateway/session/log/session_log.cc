@@ -168,6 +168,7 @@ Result<void> SessionLog::Create(const CreateArgs& args) {
                        fmt::format("The turn '{}' goes on from one that is not there.", turn.id));
     }
     copy.parent = parent->second;
+    copy.kv_block = {};  // it goes with the session that it was computed for
     if (copy.compaction) copy.compaction->from_turn = from->second;
     new_ids.emplace(turn.id, copy.id);
     turns.push_back(StoredTurn(args.place, copy));

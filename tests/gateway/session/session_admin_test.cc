@@ -102,6 +102,25 @@ TEST_F(SessionAdminTest, WhatARequestHoldsIsNotRemoved) {
   EXPECT_TRUE(Parsed(admin.List("t", {}))["data"].empty());
 }
 
+TEST_F(SessionAdminTest, ItsKvGoesWithASessionTheNewestFirst) {
+  for (const int i : {1, 2, 3}) {
+    log::LoggedTurn turn = TurnOf(i, {"u"});
+    if (i != 2) turn.kv_block = {.low = static_cast<uint64_t>(i), .high = 0};
+    ASSERT_TRUE(sessions.session_log().Append(At("one"), Dialect::kChatCompletions, turn));
+  }
+  std::vector<uint64_t> forgotten;
+  SessionAdmin forgetting(sessions, [&](BlockHash last) {
+    forgotten.push_back(last.low);
+    return uint64_t{2};
+  });
+  ASSERT_TRUE(forgetting.Fork(At("one"), R"({"key":"fork"})", "f"));
+  EXPECT_EQ(Parsed(forgetting.Remove(At("one"), "r"))["kv_records"], 4);
+  EXPECT_THAT(forgotten, ::testing::ElementsAre(3, 1));
+  // A copy has none until it goes on.
+  EXPECT_EQ(Parsed(forgetting.Purge("t", "r"))["kv_records"], 0);
+  EXPECT_EQ(forgotten.size(), 2u);
+}
+
 TEST_F(SessionAdminTest, TenantsSeeTheirOwn) {
   Fill("one", 1);
   EXPECT_TRUE(Parsed(admin.List("other", {}))["data"].empty());

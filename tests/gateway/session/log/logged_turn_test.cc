@@ -54,6 +54,21 @@ TEST(LoggedTurnTest, AStoredTurnComesBackByteForByte) {
   EXPECT_TRUE(*other == plain);
 }
 
+TEST(LoggedTurnTest, ItsKvIsKnownWhereItWasStoredOnly) {
+  LoggedTurn turn = Sample();
+  turn.kv_block = {.low = 7, .high = 9};
+  const auto back = FromStored(Dialect::kChatCompletions, Stored(turn));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->kv_block, turn.kv_block);
+  const std::string line = ToLine(turn);
+  EXPECT_EQ(line, ToLine(Sample()));
+  // A line from outside names no KV, which may be somebody else's.
+  const auto said = FromLine(Dialect::kChatCompletions,
+                             R"({"kv_block":"00000000000000090000000000000007",)" + line.substr(1));
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->kv_block, BlockHash());
+}
+
 TEST(LoggedTurnTest, ALineComesBackToo) {
   LoggedTurn turn = Sample();
   const auto back = FromLine(Dialect::kChatCompletions, ToLine(turn));
