@@ -1,5 +1,5 @@
-// `kvgate sessions ls|show|fork|export|import|rm|purge`: works through the server that holds the
-// data directory, else on the directory itself.
+// `kvgate sessions ls|show|fork|compact|undo|export|import|rm|purge`: works through the server that
+// holds the data directory, else on the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -132,6 +132,21 @@ std::string TextOf(const Json& message) {
   return message.contains("type") ? fmt::format("[{}]", message.value("type", "")) : "[call]";
 }
 
+// What an event says of itself, in one line and the summary.
+void PrintCompaction(const Json& event) {
+  fmt::print("  = {}: {} messages left out, {} tokens before, {} after\n", event.value("mode", ""),
+             event.value("messages_left_out", uint64_t{0}),
+             event.value("tokens_before", int64_t{0}), event.value("tokens_after", int64_t{0}));
+  if (!event.contains("summary")) return;
+  const Json& summary = event["summary"];
+  const Json tokens = summary.value("tokens", Json::object());
+  fmt::print("  = written by {} ({}): {} tokens read, {} of them cached, {} written\n",
+             summary.value("model", ""), summary.value("prompt", ""),
+             tokens.value("input", int64_t{0}), tokens.value("cached", int64_t{0}),
+             tokens.value("output", int64_t{0}));
+  fmt::print("{}\n", summary.value("text", ""));
+}
+
 Result<int> Show(const SessionTarget& target, const SessionFlags& flags) {
   KVGATE_TRY(const std::string body, AskSessions(target, {.url = UrlOf(flags.key)}, [&] {
                return target.admin->Show(target.place(flags.key), {});
@@ -150,6 +165,10 @@ Result<int> Show(const SessionTarget& target, const SessionFlags& flags) {
     const Json tokens = turn.value("tokens", Json::object());
     fmt::print("\n{}  {}  {} tokens, {} cached\n", turn.value("id", ""), TimeOf(turn, "created_at"),
                tokens.value("input", int64_t{0}), tokens.value("cached", int64_t{0}));
+    if (turn.contains("compaction") && turn["compaction"].is_object()) {
+      PrintCompaction(turn["compaction"]);
+    }
+    if (turn.contains("undoes")) fmt::print("  = undoes {}\n", turn.value("undoes", ""));
     for (const Json& message : turn.value("input", Json::array())) {
       fmt::print("  > {}\n", TextOf(message));
     }
@@ -171,6 +190,33 @@ Result<int> Fork(const SessionTarget& target, const SessionFlags& flags) {
       }));
   KVGATE_TRY(const Json session, ParseAnswer(body));
   PrintSession(session);
+  return 0;
+}
+
+Result<int> Compact(const SessionTarget& target, const SessionFlags& flags) {
+  KVGATE_TRY(const std::string body,
+             AskSessions(target, {.method = "POST", .url = UrlOf(flags.key, "/compact")},
+                         []() -> Result<std::string> {
+                           return MakeError(ErrorCode::kUnavailable, "cli",
+                                            "a summary needs a model: start `kvgate serve`, or "
+                                            "name a server (--url)");
+                         }));
+  KVGATE_TRY(const Json session, ParseAnswer(body));
+  for (const Json& entry : session.value("data", Json::array())) {
+    if (entry.contains("compaction") && entry["compaction"].is_object()) {
+      PrintCompaction(entry["compaction"]);
+    }
+  }
+  return 0;
+}
+
+Result<int> Undo(const SessionTarget& target, const SessionFlags& flags) {
+  KVGATE_TRY(const std::string body,
+             AskSessions(target, {.method = "POST", .url = UrlOf(flags.key, "/undo")}, [&] {
+               return target.admin->Undo(target.place(flags.key), target.request_id);
+             }));
+  KVGATE_TRY(const Json undone, ParseAnswer(body));
+  fmt::print("{} no longer counts\n", undone.value("undone", ""));
   return 0;
 }
 
@@ -292,6 +338,8 @@ void AddSessions(CLI::App& app, Run& chosen) {
   CLI::App* fork = add_key(add("fork", "Copy a session, which goes on by itself", Fork));
   fork->add_option("to", flags->to, "the new session's key")->required();
   fork->add_option("--turn", flags->turn, "the last turn to be copied; without: the newest");
+  add_key(add("compact", "Fold the older half of a session into a summary now", Compact));
+  add_key(add("undo", "Take back the newest compaction of a session", Undo));
   add_key(add("export", "Write a session as lines of JSON", ExportTo))
       ->add_option("file", flags->file, "without: standard output");
   CLI::App* move_in = add("import", "Make a session of what `export` wrote", ImportFrom);

@@ -57,7 +57,9 @@ constexpr std::string_view kNumerics[] = {"invariant", "fast"};
 constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"};
 constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
                                                  "least_attended"};
-constexpr std::string_view kSessionModes[] = {"hard", "off"};
+constexpr std::string_view kSessionModes[] = {"summary", "hard", "off"};
+constexpr std::string_view kIdleChoices[] = {"off", "auto"};
+constexpr std::string_view kSummaryKeys[] = {"own", "caller"};
 constexpr int64_t kTokensMax = 1 << 30;
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
@@ -213,6 +215,24 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1000, c.sessions.keep_first_turns); }},
     {"sessions", "wait_seconds_max",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 600, c.sessions.wait_seconds_max); }},
+    {"sessions", "summary_tokens_max",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 1 << 20, c.sessions.summary_tokens_max);
+     }},
+    {"sessions", "summary_model",
+     [](const Value& v, Config& c) { return SetString(v, c.sessions.summary_model); }},
+    {"sessions", "summary_prompt",
+     [](const Value& v, Config& c) { return SetString(v, c.sessions.summary_prompt); }},
+    {"sessions", "summary_wait_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 600, c.sessions.summary_wait_seconds);
+     }},
+    {"sessions", "summary_api_key",
+     [](const Value& v, Config& c) {
+       return SetChoice(v, kSummaryKeys, c.sessions.summary_api_key);
+     }},
+    {"sessions", "idle_compact",
+     [](const Value& v, Config& c) { return SetChoice(v, kIdleChoices, c.sessions.idle_compact); }},
     {"ledger", "prices", SetPrices},
     {"ledger", "excerpts", [](const Value& v, Config& c) { return SetBool(v, c.ledger.excerpts); }},
     {"ledger", "records",
@@ -235,25 +255,21 @@ constexpr Key kKeys[] = {
     {"limits", "connections",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.limits.connections); }},
     {"limits", "header_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds); }},
     {"limits", "body_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds); }},
     {"limits", "body_bytes_per_second_min",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min);
-     }},
+     [](const Value& v,
+        Config&
+            c) { return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min); }},
     {"limits", "idle_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds); }},
     {"limits", "write_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds); }},
     {"limits", "json_depth",
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };

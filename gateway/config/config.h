@@ -111,13 +111,26 @@ struct StoreConfig {
 // shares of tenants are store.turns_*. Windows are in tokens; 0: from the model's context, where
 // that is known, and else none.
 struct SessionsConfig {
-  std::string mode = "hard";  // hard: the oldest rounds are left out of a prompt; off: nothing is
-  int64_t window_hard = 0;    // no prompt is longer
-  int64_t window_high = 0;    // a longer one loses its oldest rounds, until it is
-  int64_t window_low = 0;     // no longer than this
-  bool keep_system = true;    // system messages stay when their round is left out
-  int64_t keep_first_turns = 0;   // rounds at the beginning that stay
-  int64_t wait_seconds_max = 60;  // limit of x-kvgate-session-wait
+  // summary: the oldest rounds are folded into a summary, or left out where none comes in time;
+  // hard: they are left out of a prompt; off: nothing is.
+  std::string mode = "hard";
+  int64_t window_hard = 0;         // no prompt is longer
+  int64_t window_high = 0;         // a longer one loses its oldest rounds, until it is
+  int64_t window_low = 0;          // no longer than this
+  bool keep_system = true;         // system messages stay when their round is left out
+  int64_t keep_first_turns = 0;    // rounds at the beginning that stay
+  int64_t wait_seconds_max = 60;   // limit of x-kvgate-session-wait
+  int64_t summary_tokens_max = 0;  // of a summary; 0: an eighth of the window, 64 to 2048
+  std::string summary_model;       // that writes summaries; empty: the session's own
+  std::string summary_prompt;      // a file with the words that ask for one; empty: the built-in
+  // A prompt beyond window_hard waits this long for a summary that is being made.
+  int64_t summary_wait_seconds = 30;
+  // own: only the local engine and upstreams with api_key_env are asked for summaries; caller: also
+  // others, with the key of the caller, within its next request.
+  std::string summary_api_key = "own";
+  // auto: with `summary`, a session of an upstream with api_key_env that nobody goes on with is
+  // folded before its prefix leaves the provider's cache, where that is expected to pay.
+  std::string idle_compact = "off";
 
   friend bool operator==(const SessionsConfig&, const SessionsConfig&) = default;
 };

@@ -92,7 +92,8 @@ class AsioServer final : public Server {
                                  .head_delay = options.head_delay,
                                  .exchange_log = options.exchange_log,
                                  .prompts = options.prompts,
-                                 .sessions = options.sessions},
+                                 .sessions = options.sessions,
+                                 .prices = options.prices},
                      .service = service,
                      .pools = *pools_,
                      .bodies = *bodies_,
@@ -131,6 +132,11 @@ class AsioServer final : public Server {
       // A connection that was accepted before accepting ended is in the group by then.
       group_.CancelAll();
       while (!group_.WaitEmpty(std::chrono::seconds(1))) group_.CancelAll();
+      for (const auto& jobs : {environment_.background, environment_.waiting}) {
+        do {
+          jobs->CancelAll();
+        } while (!jobs->WaitEmpty(std::chrono::seconds(1)));
+      }
     }
     pools_.reset();  // waits for running work
     work_.clear();
@@ -159,6 +165,8 @@ class AsioServer final : public Server {
 
   void BeginDrain() override {
     context_.draining.store(true);
+    environment_.background->Close();
+    environment_.waiting->Close();
     StopAccepting();
     group_.DrainAll();
   }

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/http/socket/listener_tls.h"
+#include "gateway/ledger/prices.h"
 #include "gateway/proxy/request/target_options.h"
 #include "gateway/service/service.h"
 #include "gateway/service/work_pools.h"
@@ -73,6 +74,8 @@ struct ServerOptions {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept. Outlives the server.
   session::Sessions* sessions = nullptr;
+  // What is known of providers' caches; null: nothing is. Outlives the server.
+  const ledger::Prices* prices = nullptr;
 };
 
 class Server {

@@ -42,6 +42,7 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
   record.model = start.model;
   record.tenant = start.tenant;
   record.stream = start.stream;
+  record.purpose = start.purpose;
   record.received_bytes = start.body.size();
   record.usage_unknown = "no answer";
   return record;

@@ -39,6 +39,13 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   return code == std::errc() ? std::optional(value) : std::nullopt;
 }
 
+SourceTokens AllAs(const std::string& source, const TokenUsage& usage) {
+  return {.source = source,
+          .cached = usage.cache_read_tokens,
+          .written = usage.cache_write_tokens + usage.cache_write_1h_tokens,
+          .uncached = usage.uncached_tokens};
+}
+
 std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).append(id); }
 
 }  // namespace
@@ -143,6 +150,9 @@ void Ledger::Add(RequestRecord record) { Count(record); }
 
 void Ledger::Count(RequestRecord& record) {
   BoundRecord(record);
+  if (!record.purpose.empty() && record.usage) {
+    record.attribution = {AllAs(record.purpose, *record.usage)};
+  }
   Price(record);
   store::meta::MetaWrite row;
   if (options_.meta != nullptr && options_.records_max > 0) {

@@ -104,7 +104,10 @@ struct RequestRecord {
   std::string price_date;                   // of the price row
   std::optional<RecordBreak> prefix_break;  // absent if it was not determined
   std::vector<SourceTokens> attribution;    // in prompt order; empty if unknown
-  std::string provider_reason;              // the provider's own reason for a miss
+  // The source that all of its input counts as, of a request of the gateway's own; empty: it is a
+  // client's. It is not stored: the attribution is.
+  std::string purpose;
+  std::string provider_reason;  // the provider's own reason for a miss
 };
 
 // Bounds of what is stored and shown, whatever a caller or an upstream has sent.

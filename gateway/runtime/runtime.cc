@@ -133,6 +133,7 @@ struct Beginning {
   ledger::Prices prices;
   DataTier tier;
   std::string admin_token;
+  session::summary::SummaryPrompt summary_prompt;
 };
 
 Result<Beginning> Begin(Runtime::Options& options) {
@@ -141,13 +142,16 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (options.listens) KVGATE_TRY_VOID(ListenAddress(config));
   KVGATE_TRY(std::string admin_token, access::MakeAdminToken());
   KVGATE_TRY(ledger::Prices prices, ReadPrices(config));
+  KVGATE_TRY(session::summary::SummaryPrompt summary_prompt, ReadSummaryPrompt(config));
   if (HasEngine(options)) KVGATE_TRY_VOID(machine::ResolveDevice(config));
   DataTier tier = OpenDataTier(config);
   if (options.needs_disk && tier.directory == nullptr) {
     return MakeError(ErrorCode::kUnavailable, kSource, "nothing can be kept: " + tier.reason);
   }
-  return Beginning{
-      .prices = std::move(prices), .tier = std::move(tier), .admin_token = std::move(admin_token)};
+  return Beginning{.prices = std::move(prices),
+                   .tier = std::move(tier),
+                   .admin_token = std::move(admin_token),
+                   .summary_prompt = std::move(summary_prompt)};
 }
 
 class OpenRuntime final : public Runtime {
@@ -173,7 +177,7 @@ class OpenRuntime final : public Runtime {
                        prompts_.Complete(record, facts, preparation);
                      }}),
         turns_(OpenTurns(config_, tier_)),
-        sessions_(ToSessionOptions(config_, turns_.get())),
+        sessions_(ToSessionOptions(config_, turns_.get(), std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
         metrics_(options_.registry),
@@ -236,6 +240,7 @@ class OpenRuntime final : public Runtime {
     options.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
     options.prompts = &prompts_;
     options.sessions = &sessions_;
+    options.prices = &prices_;
     KVGATE_TRY(server_, http::Server::Open(options, service_));
     return {};
   }

@@ -78,18 +78,32 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
 }
 
+Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config) {
+  if (config.sessions.summary_prompt.empty()) return session::summary::SummaryPrompt();
+  return session::summary::SummaryPrompt::Load(config.sessions.summary_prompt);
+}
+
 session::Sessions::Options ToSessionOptions(const config::Config& config,
-                                            store::meta::TurnStore* turns) {
+                                            store::meta::TurnStore* turns,
+                                            session::summary::SummaryPrompt prompt) {
   const config::SessionsConfig& sessions = config.sessions;
+  using session::window::Mode;
   return {.turns = turns,
-          .window = {.mode = sessions.mode == "off" ? session::window::Mode::kOff
-                                                    : session::window::Mode::kHard,
+          .window = {.mode = sessions.mode == "off"       ? Mode::kOff
+                             : sessions.mode == "summary" ? Mode::kSummary
+                                                          : Mode::kHard,
                      .high = sessions.window_high,
                      .low = sessions.window_low,
                      .hard = sessions.window_hard,
+                     .summary_tokens_max = sessions.summary_tokens_max,
                      .keep_system = sessions.keep_system,
                      .keep_first_turns = static_cast<int>(sessions.keep_first_turns)},
-          .wait_seconds_max = static_cast<int>(sessions.wait_seconds_max)};
+          .wait_seconds_max = static_cast<int>(sessions.wait_seconds_max),
+          .prompt = std::move(prompt),
+          .summary_model = sessions.summary_model,
+          .summary_wait_seconds = static_cast<int>(sessions.summary_wait_seconds),
+          .folds_idle = sessions.idle_compact == "auto",
+          .lends_callers_key = sessions.summary_api_key == "caller"};
 }
 
 Result<config::Config> Reloadable(const config::Config& running, config::Config next) {

@@ -23,8 +23,12 @@ http::TargetOptions ToTargetOptions(const config::Config& config);
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
                                     const std::string& admin_token);
 
+// Returns the words that ask for a summary. Fails with kInvalidArgument for a file that cannot be
+// used.
+Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config);
 session::Sessions::Options ToSessionOptions(const config::Config& config,
-                                            store::meta::TurnStore* turns);
+                                            store::meta::TurnStore* turns,
+                                            session::summary::SummaryPrompt prompt = {});
 
 // Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,
 // metrics and the engine's mode, while the address and the certificate's file names stay. Fails

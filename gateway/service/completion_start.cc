@@ -81,7 +81,8 @@ CompletionStart::CompletionStart(Service& service, const Service::StartArgs& arg
       LocalRecord::Args{.ledger = service.parts_.ledger,
                         .dialect = args.dialect,
                         .request_id = args.request_id,
-                        .tenant = args.tenant.empty() ? tenant_ : args.tenant});
+                        .tenant = args.tenant.empty() ? tenant_ : args.tenant,
+                        .purpose = args.purpose});
   if (service.draining_.load()) {
     Fail(MakeError(ErrorCode::kUnavailable, "service",
                    "The server is shutting down and takes no new requests."));

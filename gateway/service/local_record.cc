@@ -54,6 +54,7 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   record_.upstream = prompt::kLocalProvider;
   record_.provider = prompt::kLocalProvider;
   record_.tenant = args.tenant;
+  record_.purpose = args.purpose;
   record_.usage_unknown = "no answer";
 }
 

@@ -22,6 +22,7 @@ class LocalRecord {
     protocol::form::Dialect dialect = protocol::form::Dialect::kChatCompletions;
     std::string_view request_id;
     std::string tenant = {};
+    std::string_view purpose = {};  // as RequestRecord::purpose
   };
   explicit LocalRecord(const Args& args);
   // Records that the client left if the request has not finished by then.

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "gateway/protocol/form/errors.h"
+#include "gateway/session/summary/summary_text.h"
 
 namespace kvgate::session {
 
@@ -104,7 +106,7 @@ class Fitting {
     all_ = composed.old;
     all_.insert(all_.end(), composed.input.begin(), composed.input.end());
     rounds_ = transcript::RoundsOf(all_);
-    const size_t kept = composed.history.is_compacted
+    const size_t kept = composed.history.is_compacted()
                             ? 0
                             : static_cast<size_t>(std::max(0, args.settings.keep_first_turns));
     num_pinned_ = std::min(kept, rounds_.size());
@@ -114,7 +116,8 @@ class Fitting {
           static_cast<double>(history.prompt_tokens) / static_cast<double>(history.prompt_bytes);
       margin_ = kMargin;
     }
-    const bool is_as_received = composed.kept.empty() && composed.frame == request.frame &&
+    const bool is_as_received = composed.kept.empty() && !composed.history.summary &&
+                                composed.frame == request.frame &&
                                 all_.size() == request.messages.size();
     whole_ = is_as_received ? std::string(body) : Body(0);
   }
@@ -138,10 +141,18 @@ class Fitting {
     }
     return kept;
   }
-  std::string Body(size_t num_left_out) const {
+  // The prompt's messages without those rounds.
+  std::vector<Message> Messages(size_t num_left_out) const {
     std::vector<Message> messages = KeptOf(num_left_out);
-    const auto end = static_cast<std::ptrdiff_t>(EndOf(num_left_out));
-    messages.insert(messages.end(), all_.begin() + end, all_.end());
+    std::vector<Message> rest(all_.begin() + static_cast<std::ptrdiff_t>(EndOf(num_left_out)),
+                              all_.end());
+    PutSummary(rest);
+    messages.insert(messages.end(), std::make_move_iterator(rest.begin()),
+                    std::make_move_iterator(rest.end()));
+    return messages;
+  }
+  std::string Body(size_t num_left_out) const {
+    const std::vector<Message> messages = Messages(num_left_out);
     return transcript::WriteBody(request_.dialect, body_,
                                  {.frame = composed_.frame, .messages = messages});
   }
@@ -187,7 +198,8 @@ class Fitting {
                           .kept = KeptOf(fit.num_left_out),
                           .num_messages = composed_.history.num_left_out + end,
                           .tokens_before = fit.before,
-                          .tokens_after = fit.after};
+                          .tokens_after = fit.after,
+                          .summary = composed_.history.summary};
     if (end < composed_.old.size()) {
       log::History::Place place = composed_.history.PlaceOf(end);
       event.from_turn = std::move(place.turn);
@@ -196,7 +208,40 @@ class Fitting {
     return event;
   }
 
+  // REQUIRES: fit.num_left_out > 0, and those rounds end before the input.
+  FoldPlan PlanOf(const window::Fit& fit, const window::Thresholds& limits) const {
+    FoldPlan plan{.event = EventOf(fit),
+                  .base_event = composed_.history.event,
+                  .frame = composed_.frame,
+                  .prompt = Messages(0),
+                  .num_input = composed_.input.size(),
+                  .tokens_max = limits.summary,
+                  .is_urgent = fit.before > limits.hard,
+                  .has_room = fit.before <= limits.high + (limits.hard - limits.high) / 2};
+    const size_t end = EndOf(fit.num_left_out);
+    log::History::Place place = composed_.history.PlaceOf(end);
+    plan.event.from_turn = std::move(place.turn);
+    plan.event.from_message = place.message;
+    plan.event.is_fold = true;
+    plan.event.summary.reset();
+    plan.folded.assign(all_.begin() + static_cast<std::ptrdiff_t>(rounds_[num_pinned_]),
+                       all_.begin() + static_cast<std::ptrdiff_t>(end));
+    PutSummary(plan.folded);
+    plan.tail.assign(all_.begin() + static_cast<std::ptrdiff_t>(end), all_.end());
+    return plan;
+  }
+  // Rounds that are over: a summary cannot stand for what is being answered.
+  size_t num_rounds_over() const {
+    size_t num = num_rounds_max();
+    while (num > 0 && EndOf(num) > composed_.old.size()) --num;
+    return num;
+  }
+
  private:
+  void PutSummary(std::vector<Message>& messages) const {
+    if (!composed_.history.summary) return;
+    summary::PutInFront(request_.dialect, composed_.history.summary->text, messages);
+  }
   int64_t TokensOf(size_t bytes) const {
     return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) * tokens_of_byte_ * margin_));
   }
@@ -234,25 +279,80 @@ Result<Composed> ComposeTurns(SessionAsk::Mode mode, const RequestBody& request,
   return ComposeAppended(mode, request, stored);
 }
 
+namespace {
+
+// The fold that is due; nullopt if none is, or none would make the prompt shorter.
+Result<std::optional<FoldPlan>> PlanFold(const Fitting& fitting, const window::Thresholds& limits,
+                                         const window::TokensWithout& tokens) {
+  const size_t num_rounds = fitting.num_rounds_over();
+  window::Thresholds folded = limits;
+  folded.low = std::max<int64_t>(1, limits.low - limits.summary);
+  if (num_rounds == 0 || limits.hard == 0) return std::optional<FoldPlan>();
+  KVGATE_TRY(const window::Fit fit, window::FitRounds(folded, num_rounds, tokens));
+  if (fit.num_left_out == 0 || fit.after + limits.summary >= fit.before) {
+    return std::optional<FoldPlan>();
+  }
+  return std::optional(fitting.PlanOf(fit, limits));
+}
+
+// The newest half of the prompt stays.
+Result<Windowed> ForceFold(const Fitting& fitting, window::Settings settings) {
+  window::Thresholds limits{.hard = std::numeric_limits<int64_t>::max() / 2};
+  const auto tokens = [&](size_t num_left_out) { return fitting.Tokens(num_left_out, limits); };
+  settings.mode = window::Mode::kSummary;
+  window::Measures measures = fitting.MeasuresOf();
+  KVGATE_TRY(const int64_t all, tokens(0));
+  if (measures.context == 0 && settings.hard == 0) settings.hard = all;
+  limits = window::ThresholdsOf(settings, measures);
+  Windowed windowed;
+  const size_t num_rounds = fitting.num_rounds_over();
+  if (num_rounds == 0) return windowed;
+  limits.high = std::max<int64_t>(0, all - 1);
+  limits.low = std::max<int64_t>(1, std::min(limits.low, all / 2));
+  KVGATE_TRY(const window::Fit fit, window::FitRounds(limits, num_rounds, tokens));
+  if (fit.num_left_out > 0) windowed.fold = fitting.PlanOf(fit, limits);
+  return windowed;
+}
+
+}  // namespace
+
 Result<Windowed> ApplyWindow(const RequestBody& request, std::string_view body,
                              const Composed& composed, const WindowArgs& args) {
   Fitting fitting(request, body, composed, args);
   Windowed windowed;
+  if (args.is_forced) return ForceFold(fitting, args.settings);
   const window::Thresholds limits = window::ThresholdsOf(args.settings, fitting.MeasuresOf());
-  const bool is_on = args.settings.mode == window::Mode::kHard;
+  const bool is_on = args.settings.mode != window::Mode::kOff;
   window::Fit fit;
   if (limits.hard > 0) {
-    const auto tokens = [&](size_t num_left_out) { return fitting.Tokens(num_left_out, limits); };
-    KVGATE_TRY(fit, window::FitRounds(limits, is_on ? fitting.num_rounds_max() : 0, tokens));
+    std::optional<int64_t> all;
+    const auto tokens = [&](size_t num_left_out) -> Result<int64_t> {
+      if (num_left_out > 0) return fitting.Tokens(num_left_out, limits);
+      if (!all) {
+        KVGATE_TRY(all, fitting.Tokens(0, limits));
+      }
+      return *all;
+    };
+    if (limits.summary > 0 && args.may_fold) {
+      KVGATE_TRY(windowed.fold, PlanFold(fitting, limits, tokens));
+    }
+    // A summary has until the hard window to come.
+    window::Thresholds drops = limits;
+    if (limits.summary > 0) drops.high = limits.hard;
+    KVGATE_TRY(fit, window::FitRounds(drops, is_on ? fitting.num_rounds_max() : 0, tokens));
   }
   if (is_on && fit.after > limits.hard) {
     return protocol::form::ContextLengthError(
         request.dialect, {.num_tokens = fit.after, .tokens_max = limits.hard},
         request.dialect == transcript::Dialect::kResponses ? "input" : "messages");
   }
+  const log::History& history = composed.history;
   if (fit.num_left_out > 0) {
     windowed.event = fitting.EventOf(fit);
     windowed.compaction = fmt::format("done;before={};after={}", fit.before, fit.after);
+  } else if (history.is_event_new) {
+    windowed.compaction =
+        fmt::format("done;before={};after={}", history.tokens_before, history.tokens_after);
   } else if (limits.hard > 0 && fit.before > limits.high) {
     windowed.compaction = "advised";
   }

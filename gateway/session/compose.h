@@ -37,8 +37,25 @@ Result<Composed> ComposeTurns(SessionAsk::Mode mode, const transcript::RequestBo
 // Counts the tokens of a body's prompt; empty: they are estimated.
 using CountTokens = std::function<Result<int64_t>(std::string_view body)>;
 
+// A part of a prompt that a summary can stand for.
+struct FoldPlan {
+  // What will stand in the log, but for the summary; `tokens_after` is without one.
+  log::Compaction event = {};
+  std::string base_event = {};  // of the history that it was made for
+  transcript::Frame frame = {};
+  std::vector<transcript::Message> prompt = {};  // all messages
+  size_t num_input = 0;                          // of those, the last ones, which are new
+  std::vector<transcript::Message> folded = {};  // those that the summary will stand for
+  std::vector<transcript::Message> tail = {};    // those behind them
+  int64_t tokens_max = 0;                        // that the summary may have
+  bool is_urgent = false;                        // the prompt is beyond the hard window
+  bool has_room = false;                         // it may grow for some turns more
+};
+
 struct WindowArgs {
   window::Settings settings = {};
+  bool may_fold = false;   // a fold is planned where one is due; mode kSummary only
+  bool is_forced = false;  // it is due whatever the prompt's length
   int64_t context = 0;     // of the model, in tokens; 0: not known
   int64_t output_max = 0;  // tokens of its answer where the request sets no limit
   CountTokens count = {};
@@ -48,6 +65,7 @@ struct Windowed {
   std::string body = {};
   std::string compaction = "none";            // x-kvgate-compaction
   std::optional<log::Compaction> event = {};  // if something more was left out
+  std::optional<FoldPlan> fold = {};          // if something should be folded
 };
 // Leaves out what does not fit, and writes the body. Fails with the dialect's own error if the
 // newest round and what always stays do not fit by themselves.

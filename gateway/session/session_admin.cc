@@ -23,7 +23,9 @@ namespace {
 constexpr std::string_view kSource = "session";
 constexpr size_t kPageMax = 100;
 constexpr int64_t kMicroseconds = 1'000'000;
-constexpr int64_t kExportVersion = 1;
+constexpr int64_t kExportVersion = 2;  // 1 knew of no summaries; it is read too
+
+bool IsVersion(int64_t version) { return version >= 1 && version <= kExportVersion; }
 
 Error Wrong(std::string_view field, std::string why) {
   return MakeError(ErrorCode::kInvalidArgument, kSource, std::move(why), std::string(field));
@@ -53,6 +55,27 @@ void WriteSession(const SessionLog::Root& root, const std::optional<LoggedTurn>&
   json.Key("model").String(head ? head->model : "");
 }
 
+void WriteSummary(const log::Summary& summary, JsonWriter& json) {
+  json.Key("summary").BeginObject().Key("text").String(summary.text);
+  json.Key("model").String(summary.model).Key("prompt").String(summary.prompt);
+  json.Key("request_id").String(summary.request_id);
+  json.Key("tokens").BeginObject().Key("input").Integer(summary.tokens.input);
+  json.Key("cached").Integer(summary.tokens.cached);
+  json.Key("output").Integer(summary.tokens.output).EndObject();
+  json.Key("nanodollars");
+  summary.nanodollars ? json.Integer(*summary.nanodollars) : json.Null();
+  json.EndObject();
+}
+
+void WriteCompaction(const log::Compaction& event, JsonWriter& json) {
+  json.BeginObject().Key("mode").String(event.is_fold ? "summary" : "hard");
+  json.Key("messages_left_out").Unsigned(event.num_messages);
+  json.Key("tokens_before").Integer(event.tokens_before);
+  json.Key("tokens_after").Integer(event.tokens_after);
+  if (event.is_fold && event.summary) WriteSummary(*event.summary, json);
+  json.EndObject();
+}
+
 void WriteTurn(const LoggedTurn& turn, JsonWriter& json) {
   json.BeginObject().Key("id").String(turn.id).Key("parent");
   turn.parent.empty() ? json.Null() : json.String(turn.parent);
@@ -63,13 +86,11 @@ void WriteTurn(const LoggedTurn& turn, JsonWriter& json) {
   json.Key("output").Integer(turn.tokens.output).EndObject();
   json.Key("compaction");
   if (turn.compaction) {
-    json.BeginObject().Key("mode").String("hard");
-    json.Key("messages_left_out").Unsigned(turn.compaction->num_messages);
-    json.Key("tokens_before").Integer(turn.compaction->tokens_before);
-    json.Key("tokens_after").Integer(turn.compaction->tokens_after).EndObject();
+    WriteCompaction(*turn.compaction, json);
   } else {
     json.Null();
   }
+  if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer)).EndObject();
 }
@@ -225,6 +246,33 @@ Result<std::string> SessionAdmin::Fork(const Place& place, std::string_view body
   return Describe(at);
 }
 
+Result<std::string> SessionAdmin::Undo(const Place& place, std::string_view request_id) {
+  KVGATE_TRY(const auto lock, Hold(place, request_id));
+  SessionLog& kept = sessions_.session_log();
+  KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
+  KVGATE_TRY(const auto head, kept.Head(place, root));
+  std::string undone;
+  if (head) {
+    KVGATE_TRY(const std::vector<LoggedTurn> turns,
+               kept.Load(place, root, head->id, SessionLog::Reach::kBranch));
+    undone = log::HistoryOf(turns).event;
+  }
+  if (undone.empty()) return Wrong("", "Nothing is left out of this session's prompt.");
+  KVGATE_TRY_VOID(kept.Append(place, root.dialect,
+                              {.id = log::TurnIdOf(request_id),
+                               .parent = head->id,
+                               .model = head->model,
+                               .depth = head->depth,
+                               .undoes = undone}));
+  // Else the next turn would make the same again.
+  sessions_.folds().PutOff({.tenant = std::string(place.tenant), .key = std::string(place.key)},
+                           head->depth);
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("key").String(place.key).Key("undone").String(undone).EndObject();
+  return out;
+}
+
 Result<std::string> SessionAdmin::Export(const Place& place) const {
   const SessionLog& kept = sessions_.session_log();
   KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
@@ -256,7 +304,7 @@ Result<std::string> SessionAdmin::Import(const Place& place, std::string_view li
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (!dialect) {
       const auto head = RawObject::Read(line);
-      if (head && head->IntegerAt("kvgate_session") == kExportVersion) {
+      if (head && IsVersion(head->IntegerAt("kvgate_session"))) {
         dialect = log::DialectNamed(head->StringAt("dialect"));
         if (key.empty()) key = head->StringAt("key");
         num_turns = static_cast<uint64_t>(std::max<int64_t>(0, head->IntegerAt("turns")));

@@ -40,6 +40,9 @@ class SessionAdmin {
   // `body` is {"key": the new session's, "turn": the last one that it takes over; absent: the
   // head}.
   Result<std::string> Fork(const Place& place, std::string_view body, std::string_view request_id);
+  // The newest event by which rounds are left out no longer counts; the answer names it as
+  // "undone". Returns kInvalidArgument if there is none.
+  Result<std::string> Undo(const Place& place, std::string_view request_id);
   // One line of JSON about the session, then one for each turn.
   Result<std::string> Export(const Place& place) const;
   // Creates a session of what Export gave, under this key or, if it is empty, under the one that it

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "gateway/protocol/form/json_writer.h"
+
 namespace kvgate::session {
 
 namespace {
@@ -23,6 +25,10 @@ Result<void> CheckSize(const log::LoggedTurn& turn, uint64_t bytes_max) {
                                "is {}.",
                                bytes, limit),
                    std::string(kKeyHeader));
+}
+
+summary::Folds::Session SessionOf(const SessionTurn& turn) {
+  return {.tenant = turn.tenant, .key = turn.ask.key};
 }
 
 }  // namespace
@@ -74,16 +80,21 @@ Result<void> Sessions::Load(SessionTurn& turn) const {
 
 Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) const {
   KVGATE_TRY(const Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
+  const bool may_fold = args.is_forced || folds_.IsDue(SessionOf(turn), composed.history.depth);
   KVGATE_TRY(Windowed windowed, ApplyWindow(turn.request, args.body, composed,
                                             {.settings = options_.window,
+                                             .may_fold = may_fold,
+                                             .is_forced = args.is_forced,
                                              .context = args.context,
                                              .output_max = args.output_max,
                                              .count = args.count}));
   turn.compaction = std::move(windowed.compaction);
+  turn.fold = std::move(windowed.fold);
   turn.turn.parent = composed.history.head;
   turn.turn.depth = composed.history.depth + 1;
   turn.turn.model = turn.request.model;
   turn.turn.prompt_bytes = windowed.body.size();
+  turn.turn.frame.reset();
   // An event says the frame again, because the turns before it are not read any more.
   const bool is_same_frame =
       !composed.history.head.empty() && composed.frame == composed.history.frame;
@@ -101,9 +112,55 @@ Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
   turn.turn.answer = std::move(answer.messages);
   turn.turn.tokens = answer.tokens;
   KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));
+  turn.is_stored.store(true);
   num_turns_.fetch_add(1, std::memory_order_relaxed);
   if (turn.turn.compaction) num_compactions_.fetch_add(1, std::memory_order_relaxed);
   return {};
+}
+
+Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::string_view key) const {
+  Stored stored{.turn = std::make_shared<SessionTurn>(), .body = {}};
+  stored.turn->tenant = tenant;
+  stored.turn->ask = {.key = std::string(key), .mode = SessionAsk::Mode::kAppend};
+  KVGATE_TRY(const log::SessionLog::Root root, log_.Find(stored.turn->place()));
+  KVGATE_TRY(const auto head, log_.Head(stored.turn->place(), root));
+  if (!head) return MakeError(ErrorCode::kInvalidArgument, kSource, "The session has no turns.");
+  const bool is_responses = root.dialect == Dialect::kResponses;
+  protocol::form::JsonWriter json(stored.body);
+  json.BeginObject();
+  if (!head->model.empty()) json.Key("model").String(head->model);
+  if (root.dialect == Dialect::kMessages) json.Key("max_tokens").Integer(1);
+  json.Key(is_responses ? "input" : "messages").BeginArray();
+  json.BeginObject().Key("role").String("user").Key("content").String(".");
+  json.EndObject().EndArray().EndObject();
+  KVGATE_TRY(stored.turn->request, transcript::ReadBody(root.dialect, stored.body));
+  KVGATE_TRY(stored.turn->stored,
+             log_.Load(stored.turn->place(), root, head->id, log::SessionLog::Reach::kPrompt));
+  return stored;
+}
+
+std::unique_ptr<SessionFold> Sessions::BeginFold(const SessionTurn& turn, std::string_view body,
+                                                 bool is_asked) {
+  if (!turn.fold) return nullptr;
+  const uint64_t depth = turn.is_stored ? turn.turn.depth : turn.turn.depth - 1;
+  auto ticket = folds_.Begin(SessionOf(turn), depth, is_asked);
+  if (ticket == nullptr) return nullptr;
+  FoldPlan plan = *turn.fold;
+  if (!turn.is_stored) {
+    plan.prompt.resize(plan.prompt.size() - plan.num_input);
+    plan.tail.resize(plan.tail.size() - plan.num_input);
+  }
+  return std::make_unique<SessionFold>(SessionFold::Args{
+      .log = log_,
+      .prompt = options_.prompt,
+      .ticket = std::move(ticket),
+      .tenant = turn.tenant,
+      .key = turn.ask.key,
+      .dialect = turn.request.dialect,
+      .body = std::string(body),
+      .model = options_.summary_model,
+      .plan = std::move(plan),
+      .answer = turn.is_stored ? turn.turn.answer : std::vector<transcript::Message>()});
 }
 
 SessionCounts Sessions::counts() const {
@@ -123,6 +180,15 @@ void Sessions::Collect(metrics::TextWriter& writer) const {
         now.num_compactions);
   write("kvgate_session_conflicts_total", "Requests refused because another held their session.",
         now.num_conflicts);
+  const summary::Folds::Counts folds = folds_.counts();
+  constexpr std::string_view kFolds = "kvgate_session_folds_total";
+  writer.Family(kFolds, "counter", "Summaries of sessions that were asked for, by their outcome.");
+  writer.Sample(kFolds, {{"outcome", "stored"}}, folds.num_stored);
+  writer.Sample(kFolds, {{"outcome", "failed"}}, folds.num_failed);
+  writer.Sample(kFolds, {{"outcome", "stale"}}, folds.num_stale);
+  constexpr std::string_view kRunning = "kvgate_session_folds_running";
+  writer.Family(kRunning, "gauge", "Summaries of sessions that are being made.");
+  writer.Sample(kRunning, {}, static_cast<uint64_t>(folds.num_running));
 }
 
 }  // namespace kvgate::session

@@ -23,6 +23,10 @@
 #include "gateway/session/log/session_locks.h"
 #include "gateway/session/log/session_log.h"
 #include "gateway/session/session_ask.h"
+#include "gateway/session/session_fold.h"
+#include "gateway/session/summary/folds.h"
+#include "gateway/session/summary/idle.h"
+#include "gateway/session/summary/summary_prompt.h"
 #include "gateway/session/transcript/request_body.h"
 #include "gateway/session/window/window.h"
 #include "store/meta/turn_store.h"
@@ -39,6 +43,8 @@ struct SessionTurn {
   std::vector<log::LoggedTurn> stored;  // that its branch has, as far as they are needed
   log::LoggedTurn turn;                 // what will be added
   std::string compaction = "none";      // x-kvgate-compaction
+  std::optional<FoldPlan> fold;         // that is due
+  std::atomic<bool> is_stored{false};   // with its answer
   std::shared_ptr<void> lock;
   log::SessionLog::Place place() const { return {.tenant = tenant, .key = ask.key}; }
 };
@@ -52,7 +58,7 @@ struct LocalModel {
 // Counts what sessions have done since the start.
 struct SessionCounts {
   uint64_t num_turns = 0;        // stored
-  uint64_t num_compactions = 0;  // of those, with an event
+  uint64_t num_compactions = 0;  // of those, that left out rounds
   uint64_t num_conflicts = 0;    // requests refused because another one held the session
 };
 
@@ -62,6 +68,11 @@ class Sessions {
     store::meta::TurnStore* turns = nullptr;  // null: none are kept
     window::Settings window = {};
     int wait_seconds_max = 60;
+    summary::SummaryPrompt prompt = {};
+    std::string summary_model = {};  // that writes summaries; empty: each session's own
+    int summary_wait_seconds = 30;   // that a prompt beyond the window waits for its summary
+    bool folds_idle = false;  // sessions are folded before their prefix leaves a provider's cache
+    bool lends_callers_key = false;  // summaries may be asked for with a caller's own key
   };
   // The turn store must outlive it.
   explicit Sessions(const Options& options) : options_(options), log_(options.turns) {}
@@ -76,6 +87,10 @@ class Sessions {
     return {.context_tokens = context_tokens_, .output_tokens = output_tokens_};
   }
   int wait_seconds_max() const { return options_.wait_seconds_max; }
+  const std::string& summary_model() const { return options_.summary_model; }
+  int summary_wait_seconds() const { return options_.summary_wait_seconds; }
+  // True if a summary may be asked for with the key of the caller, within its request.
+  bool lends_callers_key() const { return options_.lends_callers_key; }
 
   // As SessionLocks::TryLock. Refuse makes the error for a caller that has waited long enough; its
   // source makes it a 409.
@@ -83,6 +98,10 @@ class Sessions {
     return locks_.TryLock(std::move(args));
   }
   Error Refuse(std::string_view key, std::string_view turn);
+  // As SessionLocks::AdmitEvents, for the holder of the turn's session.
+  void AdmitEvents(const SessionTurn& turn, bool admits) {
+    locks_.AdmitEvents(turn.tenant, turn.ask.key, admits);
+  }
 
   struct ReadArgs {
     std::string tenant = {};
@@ -102,6 +121,7 @@ class Sessions {
     int64_t context = 0;     // of the model, in tokens; 0: not known
     int64_t output_max = 0;  // tokens of its answer where the request sets no limit
     CountTokens count = {};  // empty: they are estimated
+    bool is_forced = false;  // a fold is due whatever the prompt's length
   };
   // Returns the body to be answered. Fails as ComposeTurns and ApplyWindow do.
   Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args) const;
@@ -109,6 +129,25 @@ class Sessions {
   // Stores the turn. It is durable on return, whole or not at all.
   // `kv_block`: see LoggedTurn.
   Result<void> Commit(SessionTurn& turn, answer::RecordedAnswer answer, BlockHash kv_block = {});
+
+  // A session as it is, as if its next turn were asked for; nothing is made of that turn. Fails
+  // with kNotFound, and with kInvalidArgument for a session without turns.
+  struct Stored {
+    std::shared_ptr<SessionTurn> turn;
+    std::string body;
+  };
+  Result<Stored> ReadStored(std::string_view tenant, std::string_view key) const;
+
+  // Begins the fold that is due for a turn; `body` is its request's, as received. Before the turn
+  // is answered, what is new in it is no part of that. Returns null if none is due, or another one
+  // is under way.
+  std::unique_ptr<SessionFold> BeginFold(const SessionTurn& turn, std::string_view body,
+                                         bool is_asked = false);
+  summary::Folds& folds() { return folds_; }
+  summary::IdleSessions& idle() { return idle_; }
+  bool folds_idle() const {
+    return options_.folds_idle && options_.window.mode == window::Mode::kSummary;
+  }
 
   log::SessionLog& session_log() { return log_; }
   SessionCounts counts() const;
@@ -119,6 +158,8 @@ class Sessions {
   const Options options_;
   log::SessionLog log_;
   log::SessionLocks locks_;
+  summary::Folds folds_;
+  summary::IdleSessions idle_;
   std::atomic<int64_t> context_tokens_{0};
   std::atomic<int64_t> output_tokens_{0};
   std::atomic<uint64_t> num_turns_{0};

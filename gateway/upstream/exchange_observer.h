@@ -41,6 +41,7 @@ struct ExchangeStart {
   const wire::HeaderFields* fields = nullptr;  // the request's; null: not given
   // True if the upstream credential is a subscription's, so that no byte may be changed.
   bool is_subscription = false;
+  std::string_view purpose = {};  // of a request of the gateway's own; empty: it is a client's
 };
 
 // The upstream's status and headers.

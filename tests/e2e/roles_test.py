@@ -77,6 +77,8 @@ ROWS = {
     ("GET", "/kvgate/v1/sessions/{id}"): Row("kOwn", None, "session"),
     ("GET", "/kvgate/v1/sessions/{id}/export"): Row("kOwn", None, "session"),
     ("POST", "/kvgate/v1/sessions/{id}/fork"): Row("kOwn", {"key": "stolen"}, "session"),
+    ("POST", "/kvgate/v1/sessions/{id}/compact"): Row("kOwn", None, "session"),
+    ("POST", "/kvgate/v1/sessions/{id}/undo"): Row("kOwn", None, "session"),
     ("DELETE", "/kvgate/v1/sessions/{id}"): Row("kOwn", None, "session"),
     ("DELETE", "/kvgate/v1/sessions"): Row("kOwn"),
     ("DELETE", "/kvgate/v1/prefixes"): Row("kAdmin"),

@@ -215,6 +215,7 @@ Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
   provider::SessionAnswer recorded(request_, *request_.environment().options.sessions, answer,
                                    session_.turn());
   const bool is_answered = co_await provider::Deliver(recorded, request_);
+  session_.AfterAnswer();
   co_return is_answered;
 }
 

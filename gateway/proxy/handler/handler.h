@@ -29,6 +29,8 @@ const Handler& ModelList();
 const Handler& WarmPrefix();
 const Handler& ExportPrefix();
 const Handler& ImportPrefix();
+// A session is folded into a summary now.
+const Handler& CompactSession();
 // How a request for an upstream would be treated.
 const Handler& Explanation();
 

@@ -48,6 +48,8 @@ Response AnswerSession(const ServiceCall& call) {
       return ToResponse(admin.Remove(place, call.request_id));
     case Route::kSessionFork:
       return ToResponse(admin.Fork(place, call.body, call.request_id));
+    case Route::kSessionUndo:
+      return ToResponse(admin.Undo(place, call.request_id));
     case Route::kSessionExport:
       return ToLines(admin.Export(place));
     default:

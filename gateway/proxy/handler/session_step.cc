@@ -1,6 +1,7 @@
 #include "gateway/proxy/handler/session_step.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "base/clock.h"
 #include "gateway/local/prefix_service.h"
+#include "gateway/proxy/handler/idle_fold.h"
+#include "gateway/session/transcript/spoken.h"
 
 namespace kvgate::proxy::handler {
 
@@ -17,6 +20,9 @@ using session::SessionTurn;
 namespace {
 
 using Clock = SteadyClock;
+
+// The longest that a request waits for an event that is being added to its session.
+constexpr std::chrono::seconds kEventTime{30};
 
 // The dialect of a route whose requests have messages; nullopt for others.
 std::optional<Dialect> DialectOf(request::Route route) {
@@ -44,6 +50,17 @@ Result<int64_t> CountLocally(service::Service& service, Dialect dialect, std::st
 }
 
 }  // namespace
+
+void CountWithLocalModel(const RequestContext& request, Dialect dialect,
+                         session::Sessions::ComposeArgs& args) {
+  const session::LocalModel local = request.environment().options.sessions->local_model();
+  args.context = local.context_tokens;
+  args.output_max = local.output_tokens;
+  args.count = [&service = request.environment().service, dialect,
+                credential = request.caller().credential()](std::string_view body) {
+    return CountLocally(service, dialect, body, credential);
+  };
+}
 
 bool SessionStep::IsWanted(const RequestContext& request) {
   return !request.Header(session::kKeyHeader).empty();
@@ -102,36 +119,124 @@ Task<Result<void>> SessionStep::Expand(session::SessionAsk ask, AsksLocal asks_l
   co_await request_.work().RunSized(request_.body().text().size(), std::move(read));
   if (!turn) co_return turn.error();
   turn_ = *std::move(turn);
-  if (!request_.place().counts_tokens()) {
-    const Result<void> held = co_await Hold();
-    if (!held) co_return held.error();
-  }
-  const Result<void> loaded = co_await Load();
-  if (!loaded) co_return loaded.error();
-  const Result<void> composed = co_await Compose(asks_local());
+  is_local_ = asks_local();
+  const Result<void> prepared = co_await Prepare(/*may_wait=*/!request_.place().counts_tokens());
+  if (!prepared) co_return prepared.error();
+  if (turn_->fold) received_ = request_.body().text();
   if (request_.place().counts_tokens()) LetGo();
-  co_return composed;
+  const Result<void> replaced = request_.ReplaceBody(std::move(composed_));
+  co_return replaced;
+}
+
+Task<Result<void>> SessionStep::Prepare(bool may_wait) {
+  while (true) {
+    Result<void> done;
+    if (!request_.place().counts_tokens() && !turn_->lock) done = co_await Hold();
+    if (done) done = co_await Load();
+    if (done) done = co_await Compose();
+    if (!done || !may_wait) co_return done;
+    const bool has_come = co_await AwaitFold();
+    if (!has_come) co_return done;
+    may_wait = false;
+  }
+}
+
+bool SessionStep::NeedsCallersKey(const std::string& model) const {
+  return FoldTargetOf(request_, turn_->request.dialect,
+                      model.empty() ? turn_->request.model : model)
+      .needs_callers_key;
+}
+
+std::shared_ptr<FoldRunner> SessionStep::MakeFold(bool is_background) {
+  session::Sessions& sessions = *request_.environment().options.sessions;
+  const std::string& body = received_.empty() ? request_.body().text() : received_;
+  std::unique_ptr<session::SessionFold> fold = sessions.BeginFold(*turn_, body);
+  if (fold == nullptr) return nullptr;
+  // What is private is told to nobody who has not been told it.
+  if (request_.Header("x-kvgate-private") == "1" &&
+      !FoldTargetOf(request_, fold->dialect(), fold->model()).is_local) {
+    fold->UseOwnModel();
+  }
+  return std::make_shared<FoldRunner>(request_, FoldRunner::Args{.fold = std::move(fold),
+                                                                 .is_background = is_background,
+                                                                 .prefills = is_local_});
+}
+
+Task<bool> SessionStep::AwaitFold() {
+  session::Sessions& sessions = *request_.environment().options.sessions;
+  const bool leaves_out = turn_->turn.compaction.has_value();
+  const bool needs_key = turn_->fold && NeedsCallersKey(sessions.summary_model());
+  if (turn_->fold && needs_key && !sessions.lends_callers_key()) turn_->fold.reset();
+  if (turn_->fold && needs_key) {
+    const std::shared_ptr<FoldRunner> fold = MakeFold(/*is_background=*/false);
+    if (fold == nullptr) co_return false;
+    sessions.AdmitEvents(*turn_, true);
+    co_await fold->Run();
+    sessions.AdmitEvents(*turn_, false);
+    co_return true;
+  }
+  if (!leaves_out) co_return false;
+  if (turn_->fold) {
+    if (auto fold = MakeFold(/*is_background=*/true)) {
+      request_.environment().background->Spawn(std::move(fold), request_.sink().executor());
+    }
+  }
+  request::ResponseSink& sink = request_.sink();
+  auto has_ended = std::make_shared<std::atomic<bool>>(false);
+  const bool is_running = sessions.folds().Await({.tenant = turn_->tenant, .key = turn_->ask.key},
+                                                 [has_ended, wake = sink.signal().MakeWake()] {
+                                                   has_ended->store(true);
+                                                   wake();
+                                                 });
+  if (!is_running) co_return false;
+  sessions.AdmitEvents(*turn_, true);
+  const Clock::time_point until =
+      Clock::now() + std::chrono::seconds(sessions.summary_wait_seconds());
+  request::EndWatcher watcher(sink.signal());
+  sink.Watch(&watcher);
+  while (!has_ended->load() && Clock::now() < until && !sink.is_gone() && !watcher.is_to_end()) {
+    co_await sink.signal().SleepUntil(until);
+  }
+  sink.Watch(nullptr);
+  sessions.AdmitEvents(*turn_, false);
+  co_return true;
+}
+
+void SessionStep::AfterAnswer() {
+  if (turn_ == nullptr || !turn_->is_stored.load()) return;
+  IdleFold::Begin(request_, *turn_);
+  if (!turn_->fold) return;
+  if (NeedsCallersKey(request_.environment().options.sessions->summary_model())) return;
+  const std::vector<session::transcript::Message>& answer = turn_->turn.answer;
+  // A call that is open would leave only the folded part to be sent, which reads no cache.
+  const bool is_open = !answer.empty() && session::transcript::CallsTool(answer.back());
+  if (is_open && turn_->fold->has_room) return;
+  if (auto fold = MakeFold(/*is_background=*/true)) {
+    request_.environment().background->Spawn(std::move(fold), request_.sink().executor());
+  }
 }
 
 Task<Result<void>> SessionStep::Hold() {
   session::Sessions& sessions = *request_.environment().options.sessions;
   request::ResponseSink& sink = request_.sink();
-  const Clock::time_point until = Clock::now() + std::chrono::seconds(turn_->ask.wait_seconds);
+  const Clock::time_point begun = Clock::now();
+  const Clock::time_point until = begun + std::chrono::seconds(turn_->ask.wait_seconds);
   request::EndWatcher watcher(sink.signal());
   sink.Watch(&watcher);
   std::string other;
   while (true) {
-    const bool may_wait = Clock::now() < until && !sink.is_gone() && !watcher.is_to_end();
-    std::function<void()> wake;
-    if (may_wait) wake = sink.signal().MakeWake();
-    session::log::SessionLocks::Outcome outcome = sessions.TryLock({.tenant = turn_->tenant,
-                                                                    .key = turn_->ask.key,
-                                                                    .turn = turn_->turn.id,
-                                                                    .on_free = std::move(wake)});
+    session::log::SessionLocks::Outcome outcome =
+        sessions.TryLock({.tenant = turn_->tenant,
+                          .key = turn_->ask.key,
+                          .turn = turn_->turn.id,
+                          .on_free = sink.signal().MakeWake()});
     turn_->lock = std::move(outcome.lock);
     other = std::move(outcome.turn);
+    // An event that is added to the session is nothing that this request would miss.
+    const Clock::time_point end = outcome.is_brief ? std::max(until, begun + kEventTime) : until;
+    const bool may_wait = Clock::now() < end && !sink.is_gone() && !watcher.is_to_end();
     if (turn_->lock || !may_wait) break;
-    co_await sink.signal().SleepUntil(until);
+    co_await sink.signal().SleepUntil(end);
   }
   sink.Watch(nullptr);
   if (turn_->lock) co_return Result<void>();
@@ -148,18 +253,10 @@ Task<Result<void>> SessionStep::Load() {
   co_return ran ? *loaded : ran;
 }
 
-Task<Result<void>> SessionStep::Compose(bool is_local) {
+Task<Result<void>> SessionStep::Compose() {
   session::Sessions& sessions = *request_.environment().options.sessions;
-  const std::string credential = request_.caller().credential();
   session::Sessions::ComposeArgs args{.body = request_.body().text()};
-  if (is_local) {
-    const session::LocalModel local = sessions.local_model();
-    args.context = local.context_tokens;
-    args.output_max = local.output_tokens;
-    args.count = [this, &credential](std::string_view body) {
-      return CountLocally(request_.environment().service, turn_->request.dialect, body, credential);
-    };
-  }
+  if (is_local_) CountWithLocalModel(request_, turn_->request.dialect, args);
   Result<std::string> body = std::string();
   std::function<void()> work = [&] { body = sessions.Compose(*turn_, args); };
   const Result<void> ran =
@@ -167,8 +264,8 @@ Task<Result<void>> SessionStep::Compose(bool is_local) {
   if (!ran) co_return ran.error();
   if (!body) co_return body.error();
   request_.notes().compaction = turn_->compaction;
-  const Result<void> replaced = request_.ReplaceBody(*std::move(body));
-  co_return replaced;
+  composed_ = *std::move(body);
+  co_return Result<void>();
 }
 
 }  // namespace kvgate::proxy::handler

@@ -1,16 +1,22 @@
 // SessionStep: the part of a request's life that is its session's. It stands in front of the
 // router: it holds the session, puts what the session has into the request's body, and what is
-// behind it sees an ordinary transcript. It knows no provider.
+// behind it sees an ordinary transcript. Where the session is to be folded, it begins that once the
+// turn has been answered. It knows no provider.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "gateway/proxy/handler/fold_runner.h"
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/session/sessions.h"
 
 namespace kvgate::proxy::handler {
+
+// Prompts are counted with the local model, and fit its context. The request must outlive `args`.
+void CountWithLocalModel(const RequestContext& request, protocol::form::Dialect dialect,
+                         session::Sessions::ComposeArgs& args);
 
 class SessionStep {
  public:
@@ -27,18 +33,31 @@ class SessionStep {
   const std::shared_ptr<session::SessionTurn>& turn() const { return turn_; }
   // The request is answered without a turn: its session is free again.
   void LetGo() { turn_.reset(); }
+  // The turn has been answered: what is due to be folded is, in the background.
+  void AfterAnswer();
 
  private:
   // Reads the headers; nullopt if the session is only to be recognised.
   Result<std::optional<session::SessionAsk>> Ask() const;
   Task<Result<void>> Expand(session::SessionAsk ask, AsksLocal asks_local);
+  // Holds and composes, and once more if a summary came meanwhile.
+  Task<Result<void>> Prepare(bool may_wait);
   // Waits until this request holds the session.
   Task<Result<void>> Hold();
   Task<Result<void>> Load();
-  Task<Result<void>> Compose(bool is_local);
+  Task<Result<void>> Compose();
+  // Waits, where that may help, for a summary that is under way or is begun here. Returns true if
+  // one came.
+  Task<bool> AwaitFold();
+  // The session is to be folded with its turn as it is; null if it cannot be, by its way.
+  std::shared_ptr<FoldRunner> MakeFold(bool is_background);
+  bool NeedsCallersKey(const std::string& model) const;
 
   RequestContext& request_;
   std::shared_ptr<session::SessionTurn> turn_;
+  std::string composed_;  // the body that will be answered
+  std::string received_;  // as the caller sent it, if something is due to be folded
+  bool is_local_ = false;
 };
 
 }  // namespace kvgate::proxy::handler

@@ -38,7 +38,8 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
        .content_encoding = request_.Header("content-encoding"),
        .stream = request_.scan().stream,
        .fields = &head.fields,
-       .is_subscription = service::IsSubscription(caller.SentCredential(upstream), head.fields)});
+       .is_subscription = service::IsSubscription(caller.SentCredential(upstream), head.fields),
+       .purpose = head.purpose});
   account_ = std::make_shared<ExchangeAccount>(std::move(observer), caller.shared_key());
 }
 

@@ -83,7 +83,16 @@ bool Caller::TakeKey(std::string_view api_key) {
   return key_ != nullptr || evidence_.shows_metrics_key;
 }
 
+Caller Caller::InBackground() const {
+  Caller caller = *this;
+  caller.identity_ = credential();
+  caller.api_key_ = {};
+  caller.authorization_ = {};
+  return caller;
+}
+
 std::string Caller::credential() const {
+  if (identity_) return *identity_;
   if (key_ != nullptr) return fmt::format("kvgate-key:{}", key_->name());
   return std::string(api_key_.empty() ? authorization_ : api_key_);
 }

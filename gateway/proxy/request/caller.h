@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,6 +53,10 @@ class Caller {
     return {.role = role(), .credential = credential(), .tenant = tenant_};
   }
 
+  // The same caller for work that goes on after the request: who it is and what it may use stay,
+  // the credential that was sent for a provider is forgotten.
+  Caller InBackground() const;
+
   // Counts a request against the limits of the key; an error if it exceeds them. `is_unknown`: the
   // body may name a model but cannot be read. `log` knows what was spent; it may be null.
   Result<void> Admit(std::string_view model, bool is_unknown, const upstream::ExchangeLog* log);
@@ -71,6 +76,7 @@ class Caller {
   std::string_view api_key_;        // of x-api-key
   std::string_view authorization_;  // as sent
   std::string tenant_;
+  std::optional<std::string> identity_;  // in the background: credential()
 };
 
 }  // namespace kvgate::proxy::request

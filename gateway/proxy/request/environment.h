@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "gateway/ledger/prices.h"
 #include "gateway/proxy/request/targets.h"
+#include "gateway/proxy/work/background.h"
 #include "gateway/proxy/work/body_budget.h"
 #include "gateway/service/service.h"
 #include "gateway/service/work_pools.h"
@@ -34,6 +36,8 @@ struct Options {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept.
   session::Sessions* sessions = nullptr;
+  // What is known of providers' caches; null: nothing is.
+  const ledger::Prices* prices = nullptr;
 };
 
 struct Environment {
@@ -45,6 +49,10 @@ struct Environment {
   upstream::ModelListCache& model_lists;
   // Bytes of bodies that wait to be hashed on a worker; the last of them may outlive this.
   std::shared_ptr<std::atomic<size_t>> shared_body_bytes = std::make_shared<std::atomic<size_t>>(0);
+  // What goes on when a request has been answered; its jobs end before this.
+  std::shared_ptr<work::Background> background = std::make_shared<work::Background>();
+  // Jobs that wait for a time to come, and hold little meanwhile.
+  std::shared_ptr<work::Background> waiting = std::make_shared<work::Background>(4096);
   // True while one request asks the stores for their numbers; that work may outlive this.
   std::shared_ptr<std::atomic<bool>> refreshing = std::make_shared<std::atomic<bool>>(false);
 };

@@ -60,16 +60,17 @@ service::Prompts::Layout ReadAtOnce(service::Prompts* prompts, upstream::wire::E
 }  // namespace
 
 RequestContext::RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
-                               std::shared_ptr<const Targets> targets)
+                               std::shared_ptr<const Targets> targets, const Caller* caller)
     : environment_(environment),
       sink_(sink),
       targets_(std::move(targets)),
       head_(std::move(head)),
       kind_(upstream::KindOf(PathOf(head_.target), !Header("anthropic-version").empty())),
-      caller_({.targets = targets_,
-               .admin_token = environment.options.admin_token,
-               .is_loopback = head_.is_loopback},
-              head_.fields),
+      caller_(caller != nullptr ? *caller
+                                : Caller({.targets = targets_,
+                                          .admin_token = environment.options.admin_token,
+                                          .is_loopback = head_.is_loopback},
+                                         head_.fields)),
       work_({.pools = environment.pools,
              .signal = sink.signal(),
              .executor = sink.executor(),

@@ -36,6 +36,8 @@ struct RequestHead {
   // The transport can say how long a piece is, so that an answer's length may be changed.
   bool is_framed = true;
   std::chrono::steady_clock::time_point received_at;
+  // A request of the gateway's own: what it is for, as a source of the ledger; empty: a client's.
+  std::string_view purpose = {};
 };
 
 struct AnswerNotes {
@@ -47,9 +49,10 @@ struct AnswerNotes {
 class RequestContext {
  public:
   using Clock = SteadyClock;
-  // The environment and the sink must outlive it.
+  // The environment and the sink must outlive it. A request of the gateway's own is made in the
+  // name of a `caller` that is known; null: the head tells who it is.
   RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
-                 std::shared_ptr<const Targets> targets);
+                 std::shared_ptr<const Targets> targets, const Caller* caller = nullptr);
   RequestContext(const RequestContext&) = delete;
   RequestContext& operator=(const RequestContext&) = delete;
 

@@ -53,6 +53,8 @@ enum class Route : uint8_t {
   kSessionDelete,
   kSessionFork,
   kSessionExport,
+  kSessionCompact,
+  kSessionUndo,
   kSessionImport,
   kForwarded,  // not a path of the gateway; the router never finds it
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string_view>
 
 #include "base/check.h"
 
@@ -16,7 +18,8 @@ void Append(const std::vector<Message>& more, List& list) {
 }  // namespace
 
 History::Place History::PlaceOf(size_t index) const {
-  KVGATE_CHECK(index < messages.size(), "there is no such message");
+  KVGATE_CHECK(index <= messages.size() && !head.empty(), "there is no such message");
+  if (index == messages.size()) return {.turn = head, .message = num_head_messages};
   const auto after =
       std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.begin > index; });
   const Run& run = *std::prev(after);
@@ -25,6 +28,8 @@ History::Place History::PlaceOf(size_t index) const {
 
 History HistoryOf(std::span<const LoggedTurn> turns) {
   History history;
+  std::set<std::string_view> undone;
+  for (const LoggedTurn& turn : turns) undone.insert(turn.undoes);
   size_t first_turn = 0;
   uint64_t first_message = 0;
   for (size_t i = 0; i < turns.size(); ++i) {
@@ -34,10 +39,15 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
       history.prompt_tokens = turn.tokens.input;
       history.prompt_bytes = turn.prompt_bytes;
     }
-    if (!turn.compaction) continue;
+    if (turn.is_turn()) history.is_event_new = false;
+    if (!turn.compaction || undone.contains(turn.id)) continue;
     const Compaction& event = *turn.compaction;
-    history.is_compacted = true;
+    history.event = turn.id;
+    history.is_event_new = !turn.is_turn();
+    history.tokens_before = event.tokens_before;
+    history.tokens_after = event.tokens_after;
     history.kept = event.kept;
+    history.summary = event.summary;
     history.num_left_out = event.num_messages;
     first_message = event.from_message;
     const std::string& from = event.from_turn.empty() ? turn.id : event.from_turn;
@@ -57,6 +67,7 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
   }
   if (!turns.empty()) {
     history.head = turns.back().id;
+    history.num_head_messages = turns.back().input.size() + turns.back().answer.size();
     history.depth = turns.back().depth;
   }
   return history;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,18 +13,26 @@
 namespace kvgate::session::log {
 
 struct History {
-  std::string head = {};  // the branch's newest turn; empty: it has none
+  std::string head = {};           // the branch's newest entry; empty: it has none
+  uint64_t num_head_messages = 0;  // that entry's
   Frame frame = {};
-  std::vector<Message> kept = {};      // of what was left out, these stand in front
-  std::vector<Message> messages = {};  // what was said since
-  uint64_t num_left_out = 0;           // messages before those, since the branch began
-  bool is_compacted = false;           // an event has left something out
+  std::vector<Message> kept = {};       // of what was left out, these stand in front
+  std::optional<Summary> summary = {};  // of what was left out, behind `kept`
+  std::vector<Message> messages = {};   // what was said since
+  uint64_t num_left_out = 0;            // messages before those, since the branch began
+  // The newest event that counts has this entry; empty: there is none.
+  std::string event = {};
+  bool is_event_new = false;  // no turn has been made since it
+  int64_t tokens_before = 0;  // as it says
+  int64_t tokens_after = 0;
+  bool is_compacted() const { return !event.empty(); }
   uint64_t depth = 0;
   // Of the newest turn whose provider said how many tokens its prompt had; zeros: none has.
   int64_t prompt_tokens = 0;
   uint64_t prompt_bytes = 0;
 
-  // The place in the log of messages[index]. REQUIRES: index < messages.size().
+  // The place in the log of messages[index], or behind all of them. REQUIRES: index <=
+  // messages.size(), and the branch has a turn.
   struct Place {
     std::string turn;
     uint64_t message = 0;
@@ -40,8 +49,8 @@ struct History {
   std::vector<Run> runs_;
 };
 
-// `turns` are a branch in order, from the first one that its newest event refers to, or from an
-// earlier one.
+// `turns` are a branch in order, from the first one that the newest of its events that counts
+// refers to, or from an earlier one.
 History HistoryOf(std::span<const LoggedTurn> turns);
 
 // The branch as a caller has it that keeps its own transcript: all messages, and after how many of

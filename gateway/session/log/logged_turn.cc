@@ -18,12 +18,29 @@ namespace {
 
 constexpr std::string_view kSource = "session.log";
 constexpr std::string_view kRole = "session.turn";
+// What an earlier version would misread: it refuses a role that it does not know.
+constexpr std::string_view kRoleOfEvents = "session.turn.2";
+
+std::string_view RoleOf(const LoggedTurn& turn) {
+  const bool has_summary = turn.compaction && turn.compaction->summary;
+  return has_summary || !turn.is_turn() ? kRoleOfEvents : kRole;
+}
 
 void WriteFrame(const Frame& frame, JsonWriter& json) {
   json.Key("frame").BeginObject();
   if (!frame.system.empty()) json.Key("system").Raw(frame.system);
   if (!frame.tools.empty()) json.Key("tools").Raw(frame.tools);
   json.Key("head").Raw(transcript::ToList(frame.head));
+  json.EndObject();
+}
+
+void WriteSummary(const Summary& summary, JsonWriter& json) {
+  json.Key("summary").BeginObject().Key("text").String(summary.text);
+  json.Key("model").String(summary.model).Key("prompt").String(summary.prompt);
+  json.Key("request_id").String(summary.request_id);
+  json.Key("input").Integer(summary.tokens.input).Key("cached").Integer(summary.tokens.cached);
+  json.Key("output").Integer(summary.tokens.output);
+  if (summary.nanodollars) json.Key("nanodollars").Integer(*summary.nanodollars);
   json.EndObject();
 }
 
@@ -34,6 +51,8 @@ void WriteCompaction(const Compaction& compaction, JsonWriter& json) {
   json.Key("messages").Unsigned(compaction.num_messages);
   json.Key("tokens_before").Integer(compaction.tokens_before);
   json.Key("tokens_after").Integer(compaction.tokens_after);
+  if (compaction.summary) WriteSummary(*compaction.summary, json);
+  if (compaction.is_fold) json.Key("is_fold").Integer(1);
   json.Key("kept").Raw(transcript::ToList(compaction.kept));
   json.EndObject();
 }
@@ -44,6 +63,7 @@ void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
   json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
   if (turn.frame) WriteFrame(*turn.frame, json);
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
+  if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer));
 }
@@ -67,13 +87,30 @@ Result<Frame> ReadFrame(Dialect dialect, const RawObject& object) {
   return frame;
 }
 
+Summary ReadSummary(const RawObject& object) {
+  Summary summary{.text = object.StringAt("text"),
+                  .model = object.StringAt("model"),
+                  .prompt = object.StringAt("prompt"),
+                  .request_id = object.StringAt("request_id"),
+                  .tokens = {.input = object.IntegerAt("input"),
+                             .cached = object.IntegerAt("cached"),
+                             .output = object.IntegerAt("output")}};
+  if (!object.At("nanodollars").empty()) summary.nanodollars = object.IntegerAt("nanodollars");
+  return summary;
+}
+
 Result<Compaction> ReadCompaction(Dialect dialect, const RawObject& object) {
   Compaction compaction{.from_turn = object.StringAt("from_turn"),
                         .from_message = UnsignedAt(object, "from_message"),
                         .kept = {},
                         .num_messages = UnsignedAt(object, "messages"),
                         .tokens_before = object.IntegerAt("tokens_before"),
-                        .tokens_after = object.IntegerAt("tokens_after")};
+                        .tokens_after = object.IntegerAt("tokens_after"),
+                        .summary = {},
+                        .is_fold = object.IntegerAt("is_fold") == 1};
+  if (const auto summary = RawObject::Read(object.At("summary"))) {
+    compaction.summary = ReadSummary(*summary);
+  }
   KVGATE_TRY(compaction.kept, MessagesAt(dialect, object, "kept"));
   return compaction;
 }
@@ -88,6 +125,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
                   .input = {},
                   .answer = {},
                   .compaction = {},
+                  .undoes = object.StringAt("undoes"),
                   .tokens = {}};
   KVGATE_TRY(turn.input, MessagesAt(dialect, object, "input"));
   KVGATE_TRY(turn.answer, MessagesAt(dialect, object, "answer"));
@@ -122,12 +160,14 @@ std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn) {
   WriteFields(turn, json);
   if (turn.kv_block != BlockHash()) json.Key("kv_block").String(ToHex(turn.kv_block));
   json.EndObject();
-  return {{.role = std::string(kRole), .payload = std::move(payload)}};
+  return {{.role = std::string(RoleOf(turn)), .payload = std::move(payload)}};
 }
 
 Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) {
   Result<LoggedTurn> turn = MakeError(ErrorCode::kInternal, kSource, "");
-  if (stored.items.size() == 1 && stored.items.front().role == kRole) {
+  const std::string_view role =
+      stored.items.size() == 1 ? std::string_view(stored.items.front().role) : std::string_view();
+  if (role == kRole || role == kRoleOfEvents) {
     const auto object = RawObject::Read(stored.items.front().payload);
     if (object) turn = Read(dialect, *object);
     const Result<BlockHash> block =
@@ -175,7 +215,8 @@ Result<LoggedTurn> FromLine(Dialect dialect, std::string_view line) {
                    .cached = tokens->IntegerAt("cached"),
                    .output = tokens->IntegerAt("output")};
   }
-  if (turn.id.empty() || turn.input.empty()) {
+  const bool is_event = turn.compaction || !turn.undoes.empty();
+  if (turn.id.empty() || (!turn.is_turn() && !is_event)) {
     return MakeError(ErrorCode::kInvalidArgument, kSource,
                      "A turn of a session has an id and an input.");
   }

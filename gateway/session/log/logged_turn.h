@@ -1,6 +1,7 @@
 // LoggedTurn: one entry of a session's log: what its caller said, what was answered, and what was
-// left out of the prompt for it. It becomes the items of a stored turn and comes back from them, or
-// is one line of an exported session (store/FORMAT.md). Pure; any thread.
+// left out of the prompt for it; or only an event, between two turns. It becomes the items of a
+// stored turn and comes back from them, or is one line of an exported session (store/FORMAT.md).
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,18 @@ using transcript::Dialect;
 using transcript::Frame;
 using transcript::Message;
 
+// What a model wrote of rounds that are left out. It is said as a part of the first message that
+// stays (summary/summary_text.h).
+struct Summary {
+  std::string text = {};
+  std::string model = {};                   // that wrote it
+  std::string prompt = {};                  // by which it was asked: NAME@VERSION
+  std::string request_id = {};              // of the call, as in the ledger
+  store::meta::TurnTokens tokens = {};      // of the call; zeros: the provider did not say
+  std::optional<int64_t> nanodollars = {};  // that the call cost; absent: not known
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+
 // An event: from this turn on, older rounds are left out of the prompt. They stay in the log.
 struct Compaction {
   // The first message that stays: the `from_message`-th of the turn `from_turn`, counted over its
@@ -31,6 +44,9 @@ struct Compaction {
   uint64_t num_messages = 0;       // that were left out, since the session's first one
   int64_t tokens_before = 0;
   int64_t tokens_after = 0;
+  // Of all that is left out, or of what was by an earlier event; absent: nothing was summarised.
+  std::optional<Summary> summary = {};
+  bool is_fold = false;  // this event made the summary
   friend bool operator==(const Compaction&, const Compaction&) = default;
 };
 
@@ -45,8 +61,11 @@ struct LoggedTurn {
   std::vector<Message> input = {};
   std::vector<Message> answer = {};
   std::optional<Compaction> compaction = {};  // before this turn was answered
+  std::string undoes = {};                    // the entry whose event no longer counts; empty: none
   store::meta::TurnTokens tokens = {};        // zeros: the provider did not say
   BlockHash kv_block = {};  // the last block of its KV on this disk; 0: none. Not exported
+  // False for an entry that is only an event between two turns.
+  bool is_turn() const { return !input.empty(); }
   friend bool operator==(const LoggedTurn&, const LoggedTurn&) = default;
 };
 

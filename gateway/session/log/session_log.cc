@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "gateway/protocol/form/json_writer.h"
@@ -114,6 +115,7 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
                                                  std::string_view id, Reach reach) const {
   std::vector<LoggedTurn> turns;  // the newest first
   std::optional<std::string> from;
+  std::set<std::string> undone;
   std::optional<Error> failure;
   // Decodes each turn as it is met, and says when the branch is known as far back as it is needed.
   const auto is_first = [&](const Turn& stored) {
@@ -123,7 +125,8 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
       failure = turn.error();
       return true;
     }
-    if (reach == Reach::kPrompt && turn->compaction && !from) {
+    undone.insert(turn->undoes);
+    if (reach == Reach::kPrompt && turn->compaction && !from && !undone.contains(turn->id)) {
       from = turn->compaction->from_turn.empty() ? turn->id : turn->compaction->from_turn;
     }
     turns.push_back(*std::move(turn));
@@ -163,11 +166,14 @@ Result<void> SessionLog::Create(const CreateArgs& args) {
     copy.id = TurnIdOf(fmt::format("{}-{}", args.request_id, new_ids.size()));
     const auto parent = new_ids.find(turn.parent);
     const auto from = turn.compaction ? new_ids.find(turn.compaction->from_turn) : new_ids.end();
-    if (parent == new_ids.end() || (turn.compaction && from == new_ids.end())) {
+    const auto undoes = new_ids.find(turn.undoes);
+    if (parent == new_ids.end() || (turn.compaction && from == new_ids.end()) ||
+        undoes == new_ids.end()) {
       return MakeError(ErrorCode::kInvalidArgument, kSource,
                        fmt::format("The turn '{}' goes on from one that is not there.", turn.id));
     }
     copy.parent = parent->second;
+    copy.undoes = undoes->second;
     copy.kv_block = {};  // it goes with the session that it was computed for
     if (copy.compaction) copy.compaction->from_turn = from->second;
     new_ids.emplace(turn.id, copy.id);

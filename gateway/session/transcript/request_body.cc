@@ -136,6 +136,28 @@ Result<RequestBody> ReadBody(Dialect dialect, std::string_view text) {
   return body;
 }
 
+std::string WithMembers(std::string_view text, std::span<const Member> members) {
+  std::string out = "{";
+  std::vector<bool> is_written(members.size());
+  EachMember(text, [&](const JsonScanner::Name& member, std::string_view value) {
+    const std::string_view name = member.span.In(text);
+    const auto found = std::find_if(members.begin(), members.end(),
+                                    [&](const Member& other) { return NameIs(name, other.name); });
+    if (found == members.end()) {
+      AppendMember(name, value, out);
+      return;
+    }
+    is_written[static_cast<size_t>(found - members.begin())] = true;
+    AppendMember(name, found->value, out);
+  });
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (!is_written[i]) AppendMember(members[i].name, members[i].value, out);
+  }
+  if (out.back() == ',') out.pop_back();
+  out += '}';
+  return out;
+}
+
 std::string WriteBody(Dialect dialect, std::string_view text, const BodyParts& parts) {
   const std::string_view list_name = ListNameOf(dialect);
   const std::string_view system_name = SystemNameOf(dialect);

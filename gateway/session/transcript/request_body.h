@@ -43,6 +43,15 @@ struct BodyParts {
   const Frame& frame;  // of which the body gets what it has not itself
   std::span<const Message> messages;
 };
+// A member of a body; an empty value removes it.
+struct Member {
+  std::string_view name = {};
+  std::string value = {};  // JSON
+};
+// Returns the body with these members instead of its own, in their places or behind the others.
+// REQUIRES: the body is an object.
+std::string WithMembers(std::string_view body, std::span<const Member> members);
+
 // Returns the body with these messages behind the frame's. REQUIRES: ReadBody has read it.
 std::string WriteBody(Dialect dialect, std::string_view body, const BodyParts& parts);
 

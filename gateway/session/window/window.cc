@@ -7,6 +7,9 @@ namespace {
 
 // A drop leaves room for this many rounds.
 constexpr int64_t kHeadroomRounds = 30;
+constexpr int64_t kSummaryShare = 8;
+constexpr int64_t kSummaryTokensMin = 64;
+constexpr int64_t kSummaryTokensMax = 2048;
 
 }  // namespace
 
@@ -21,12 +24,18 @@ Thresholds ThresholdsOf(const Settings& settings, const Measures& measures) {
   if (limits.hard == 0) return limits;
   limits.high = settings.high > 0 ? settings.high : limits.hard / 5 * 4;
   limits.high = std::clamp<int64_t>(limits.high, 1, limits.hard);
+  if (settings.mode == Mode::kSummary) {
+    limits.summary =
+        settings.summary_tokens_max > 0
+            ? settings.summary_tokens_max
+            : std::clamp(limits.hard / kSummaryShare, kSummaryTokensMin, kSummaryTokensMax);
+  }
+  const int64_t least = measures.least + limits.summary;
   const int64_t most = limits.high / 5 * 3;
   limits.low =
       settings.low > 0
           ? settings.low
-          : std::min(std::max(limits.high - kHeadroomRounds * measures.growth, measures.least),
-                     most);
+          : std::min(std::max(limits.high - kHeadroomRounds * measures.growth, least), most);
   limits.low = std::clamp<int64_t>(limits.low, 1, limits.high);
   return limits;
 }

@@ -1,6 +1,6 @@
-// Window: how many of a session's oldest rounds are left out of a prompt. Between two drops the
-// prompt only grows at its end, so that what is cached of it stays cached: nothing is left out
-// below `high`, and there everything above `low` at once. Pure; any thread.
+// Window: how many of a session's oldest rounds are left out of a prompt, or folded into a summary.
+// Between two drops the prompt only grows at its end, so that what is cached of it stays cached:
+// nothing is left out below `high`, and there everything above `low` at once. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace kvgate::session::window {
 
-enum class Mode : uint8_t { kHard, kOff };
+// kSummary: rounds are folded at `high`, and left out only where a prompt is beyond `hard`.
+enum class Mode : uint8_t { kSummary, kHard, kOff };
 
 // Tokens; 0: as the model's context gives them.
 struct Settings {
@@ -19,8 +20,9 @@ struct Settings {
   int64_t high = 0;
   int64_t low = 0;
   int64_t hard = 0;
-  bool keep_system = true;   // messages of the system stay when their round is left out
-  int keep_first_turns = 0;  // rounds at the beginning that are never left out
+  int64_t summary_tokens_max = 0;  // 0: an eighth of `hard`, 64 to 2048
+  bool keep_system = true;         // messages of the system stay when their round is left out
+  int keep_first_turns = 0;        // rounds at the beginning that are never left out
 };
 
 // What the window is derived from, in tokens.
@@ -34,10 +36,11 @@ struct Measures {
 struct Thresholds {
   int64_t high = 0;
   int64_t low = 0;
-  int64_t hard = 0;  // 0: there is no window
+  int64_t hard = 0;     // 0: there is no window
+  int64_t summary = 0;  // room for a summary; 0: none is made
 };
-// hard = context - output, high = 0.8 hard, low = high - 30 growth, but between `least` and
-// 0.6 high; each may be set instead. None is above the one before it.
+// hard = context - output, high = 0.8 hard, low = high - 30 growth, but between `least`, with room
+// for a summary, and 0.6 high; each may be set instead. None is above the one before it.
 Thresholds ThresholdsOf(const Settings& settings, const Measures& measures);
 
 struct Fit {

@@ -68,6 +68,27 @@ TEST(LedgerTest, ARecordIsPricedAndFoundAtOnce) {
   EXPECT_EQ(ledger.Spent("t").dollars_today, 0.054399);
 }
 
+TEST(LedgerTest, ARequestOfTheGatewaysOwnCountsAsItsPurposeAlone) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  RequestRecord own = Record(1);
+  own.purpose = "summary";
+  own.attribution = {{.source = "history", .uncached = 3}, {.source = "user", .written = 12304}};
+  ledger.Add(own);
+  RequestRecord unknown = Record(2);
+  unknown.purpose = "summary";
+  unknown.usage.reset();
+  ledger.Add(unknown);
+  const Json json = Json::parse(ledger.Get("id1001").value())["attribution"];
+  EXPECT_EQ(json.size(), 1u);
+  EXPECT_EQ(json["summary"]["uncached"], 3);
+  EXPECT_EQ(json["summary"]["written"], 12304);
+  const Json sums = Stats(ledger)["totals"]["by_source"];
+  EXPECT_EQ(sums.size(), 1u);
+  EXPECT_EQ(sums["summary"]["written_tokens"], 12304);
+  EXPECT_EQ(sums["summary"]["nanodollars"], 54'399'000 - 550 * 15'000);
+}
+
 TEST(LedgerTest, TheModelThatAnsweredHasThePriceElseTheOneAskedFor) {
   Ledger ledger({});
   RequestRecord routed = Record(1, "routed");

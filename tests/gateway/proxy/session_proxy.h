@@ -18,12 +18,14 @@ namespace kvgate::test {
 
 struct SessionProxy {
   explicit SessionProxy(Script script = {}, proxy::request::TargetOptions targets = {},
-                        session::window::Settings window = {}, bool keeps = true)
+                        session::window::Settings window = {}, bool keeps = true,
+                        session::Sessions::Options options = {},
+                        const ledger::Prices* prices = nullptr)
       : turns(OpenTurns(meta, keeps)),
-        sessions({.turns = turns.get(), .window = window}),
+        sessions(With(std::move(options), turns.get(), window)),
         proxy({.script = std::move(script),
                .targets = std::move(targets),
-               .options = {.sessions = &sessions},
+               .options = {.sessions = &sessions, .prices = prices},
                .turns = turns.get()}) {
     sessions.SetLocalModel({.context_tokens = 4096, .output_tokens = 1024});
   }
@@ -61,6 +63,14 @@ struct SessionProxy {
     const session::log::SessionLog::Place place{.tenant = tenant, .key = "k"};
     const auto root = sessions.session_log().Find(place);
     return root ? sessions.session_log().All(place, *root)->size() : 0;
+  }
+
+  static session::Sessions::Options With(session::Sessions::Options options,
+                                         store::meta::TurnStore* turns,
+                                         session::window::Settings window) {
+    options.turns = turns;
+    options.window = window;
+    return options;
   }
 
   const std::string tenant = local::TenantOf("");

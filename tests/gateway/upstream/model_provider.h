@@ -57,6 +57,8 @@ class ModelProvider {
     const std::lock_guard lock(mutex_);
     return std::exchange(requests_, {});
   }
+  // From now on whole chat answers say that a prompt has a token for each byte of its request.
+  void CountBytes() { counts_bytes_ = true; }
   // How many answers it held, and how many of their connections were given up.
   int num_held() const { return num_held_.load(); }
   int num_given_up() const { return num_given_up_.load(); }
@@ -110,18 +112,22 @@ class ModelProvider {
     const bool streams = Has(request, R"("stream":true)");
     if (Has(request.substr(0, 64), "/messages")) return streams ? MessageEvents() : Message();
     if (Has(request.substr(0, 64), "/responses")) return streams ? ResponseEvents() : Response();
-    return streams ? ChatEvents() : Chat();
+    if (streams) return ChatEvents();
+    return Chat(
+        counts_bytes_
+            ? fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":2}})", request.size())
+            : std::string(kChatUsage));
   }
 
   static constexpr std::string_view kChatUsage =
       R"("usage":{"prompt_tokens":40,"completion_tokens":2,"total_tokens":42,)"
       R"("prompt_tokens_details":{"cached_tokens":16}})";
-  static std::string Chat() {
+  static std::string Chat(std::string_view usage) {
     return Whole(200,
                  fmt::format(R"({{"id":"c1","object":"chat.completion","created":1,)"
                              R"("model":"m","choices":[{{"index":0,"message":{{"role":)"
                              R"("assistant","content":"Hello"}},"finish_reason":"stop"}}],{}}})",
-                             kChatUsage));
+                             usage));
   }
   static std::string ChatEvents() {
     const auto chunk = [](std::string_view delta, std::string_view reason) {
@@ -184,6 +190,7 @@ class ModelProvider {
   const std::string dialect_;
   std::mutex mutex_;
   std::vector<std::string> requests_;
+  std::atomic<bool> counts_bytes_{false};
   std::atomic<int> num_held_{0};
   std::atomic<int> num_given_up_{0};
   ScriptedUpstream server_;  // last: its threads use all of the above

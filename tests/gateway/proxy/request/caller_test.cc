@@ -95,6 +95,20 @@ TEST(CallerTest, TenantsAreTheKeysNameOrTheHashOfACredential) {
   EXPECT_EQ(team.who().tenant, "team");
 }
 
+TEST(CallerTest, InTheBackgroundItIsTheSameCallerWithoutItsCredential) {
+  const Caller caller = Make(Open({}), {{"authorization", "Bearer sk-1"}});
+  const Caller background = caller.InBackground();
+  EXPECT_EQ(background.credential(), caller.credential());
+  EXPECT_EQ(background.tenant(), caller.tenant());
+  EXPECT_EQ(background.role(), caller.role());
+  EXPECT_EQ(background.provider_credential(), "");
+  EXPECT_EQ(background.SentCredential(nullptr), "");
+  EXPECT_EQ(background.SentCredential(Upstream("sk-own").get()), "sk-own");
+  const Caller team = Make(WithKeys(), {{"x-api-key", "team-key"}}).InBackground();
+  EXPECT_EQ(team.tenant(), "team");
+  EXPECT_TRUE(team.key_is_credential());
+}
+
 TEST(CallerTest, AKeyIsTakenFromEachOfItsHeaders) {
   const auto targets = WithKeys();
   const HeaderFields ways[] = {{{.name = "Authorization", .value = "bearer team-key"}},

@@ -60,6 +60,44 @@ TEST(HistoryTest, TheNewestCompactionHolds) {
   EXPECT_THAT(SaidOf(HistoryOf(std::span(turns).first(2)).messages), ElementsAre("A1", "b", "A2"));
 }
 
+LoggedTurn FoldOf(std::string id, std::string parent, std::string from, std::string text) {
+  LoggedTurn entry{.id = std::move(id), .parent = std::move(parent), .depth = 3};
+  entry.compaction = Compaction{.from_turn = std::move(from),
+                                .num_messages = 2,
+                                .tokens_before = 9,
+                                .tokens_after = 4,
+                                .summary = Summary{.text = std::move(text)},
+                                .is_fold = true};
+  return entry;
+}
+
+TEST(HistoryTest, AnEntryBetweenTurnsHoldsUntilItIsUndone) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b"}), TurnOf(3, {"c"})};
+  turns.push_back(FoldOf("fold_1", "turn_3", "turn_2", "one"));
+  History history = HistoryOf(turns);
+  EXPECT_EQ(history.summary->text, "one");
+  EXPECT_THAT(SaidOf(history.messages), ElementsAre("b", "A2", "c", "A3"));
+  EXPECT_TRUE(history.is_event_new);
+  EXPECT_EQ(history.tokens_before, 9);
+  EXPECT_EQ(history.depth, 3u);
+  EXPECT_EQ(history.PlaceOf(4).turn, "fold_1");
+  EXPECT_EQ(history.PlaceOf(4).message, 0u);
+  turns.push_back(TurnOf(4, {"d"}));
+  EXPECT_FALSE(HistoryOf(turns).is_event_new);
+  turns.push_back(FoldOf("fold_2", "turn_4", "turn_4", "two"));
+  EXPECT_EQ(HistoryOf(turns).event, "fold_2");
+  turns.push_back({.id = "undo", .parent = "fold_2", .depth = 4, .undoes = "fold_2"});
+  history = HistoryOf(turns);
+  EXPECT_EQ(history.event, "fold_1");
+  EXPECT_EQ(history.summary->text, "one");
+  EXPECT_FALSE(history.is_event_new);
+  turns.push_back({.id = "undo_2", .parent = "undo", .depth = 4, .undoes = "fold_1"});
+  history = HistoryOf(turns);
+  EXPECT_FALSE(history.is_compacted());
+  EXPECT_FALSE(history.summary);
+  EXPECT_EQ(history.messages.size(), 8u);
+}
+
 TEST(HistoryTest, ACompactionThatLeadsNowhereLeavesNothing) {
   std::vector<LoggedTurn> turns = {TurnOf(1, {"a"})};
   turns[0].compaction = Compaction{.from_turn = "turn_9", .from_message = 4, .num_messages = 1};

@@ -78,6 +78,33 @@ TEST(LoggedTurnTest, ALineComesBackToo) {
   EXPECT_EQ(ToLine(turn).find_first_of("\r\n"), std::string::npos);
 }
 
+TEST(LoggedTurnTest, EventsBetweenTurnsComeBackAndAnEarlierVersionRefusesThem) {
+  LoggedTurn fold = Sample();
+  EXPECT_EQ(ToItems(fold).front().role, "session.turn");
+  fold.compaction->is_fold = true;
+  fold.compaction->summary = Summary{.text = "a\n\"b\"",
+                                     .model = "m-1",
+                                     .prompt = "builtin@1",
+                                     .request_id = "r",
+                                     .tokens = {.input = 9, .cached = 8, .output = 7},
+                                     .nanodollars = 0};
+  LoggedTurn carrying = fold;  // a turn that leaves out more keeps the summary
+  fold.input.clear();
+  fold.answer.clear();
+  LoggedTurn undo{.id = "undo", .parent = "turn_2", .depth = 2, .undoes = "turn_2"};
+  for (const LoggedTurn& entry : {fold, carrying, undo}) {
+    EXPECT_EQ(ToItems(entry).front().role, "session.turn.2");
+    const auto stored = FromStored(Dialect::kChatCompletions, Stored(entry));
+    ASSERT_TRUE(stored) << stored.error().ToString();
+    EXPECT_TRUE(*stored == entry);
+    const auto line = FromLine(Dialect::kChatCompletions, ToLine(entry));
+    ASSERT_TRUE(line) << line.error().ToString();
+    EXPECT_TRUE(*line == entry);
+  }
+  carrying.compaction->summary->nanodollars.reset();
+  EXPECT_TRUE(*FromStored(Dialect::kChatCompletions, Stored(carrying)) == carrying);
+}
+
 TEST(LoggedTurnTest, WhatIsNoTurnIsRefused) {
   store::meta::Turn stored = Stored(Sample());
   stored.items.front().role = "response";

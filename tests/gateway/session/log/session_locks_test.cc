@@ -19,6 +19,41 @@ TEST(SessionLocksTest, OneWriterAtATimeAndOthersLearnWhose) {
   EXPECT_EQ(locks.num_locked(), 0u);
 }
 
+TEST(SessionLocksTest, OneThatOnlyAddsAnEventSaysSo) {
+  SessionLocks locks;
+  const auto brief = locks.TryLock({.tenant = "t", .key = "k", .turn = "1", .is_brief = true});
+  ASSERT_TRUE(brief.lock);
+  EXPECT_TRUE(locks.TryLock({.tenant = "t", .key = "k", .turn = "2"}).is_brief);
+  const auto other = locks.TryLock({.tenant = "t", .key = "other", .turn = "3"});
+  EXPECT_FALSE(locks.TryLock({.tenant = "t", .key = "other", .turn = "4"}).is_brief);
+}
+
+TEST(SessionLocksTest, AHolderThatWaitsForAnEventAdmitsIt) {
+  SessionLocks locks;
+  auto held = locks.TryLock({.tenant = "t", .key = "k", .turn = "1"});
+  int num_woken = 0;
+  const auto event = [&] {
+    return locks.TryLock({.tenant = "t",
+                          .key = "k",
+                          .turn = "event",
+                          .on_free = [&] { ++num_woken; },
+                          .is_brief = true});
+  };
+  EXPECT_FALSE(event().lock);
+  locks.AdmitEvents("t", "k", true);
+  EXPECT_EQ(num_woken, 1);
+  EXPECT_TRUE(event().lock);
+  EXPECT_FALSE(locks.TryLock({.tenant = "t", .key = "k", .turn = "2"}).lock);
+  EXPECT_EQ(locks.num_locked(), 1u);
+  locks.AdmitEvents("t", "k", false);
+  EXPECT_FALSE(event().lock);
+  held.lock.reset();
+  EXPECT_EQ(num_woken, 2);
+  EXPECT_EQ(locks.num_locked(), 0u);
+  locks.AdmitEvents("t", "k", true);  // nobody holds it
+  EXPECT_TRUE(locks.TryLock({.tenant = "t", .key = "k", .turn = "3"}).lock);
+}
+
 TEST(SessionLocksTest, WhoWaitsIsWokenOnce) {
   SessionLocks locks;
   auto first = locks.TryLock({.tenant = "t", .key = "k", .turn = "turn_1"});

@@ -81,6 +81,17 @@ TEST(RequestBodyTest, AllElseStaysAsItIsWritten) {
             R"("tools":[ {} ]})");
 }
 
+TEST(RequestBodyTest, MembersAreReplacedRemovedOrAddedAndAllElseStays) {
+  const std::string text = R"({ "stop" : "x", "max\u005ftokens":9, "a": 0.70, "messages":[ ] })";
+  const std::vector<Member> members = {{.name = "max_tokens", .value = "5"},
+                                       {.name = "stop"},
+                                       {.name = "stream", .value = "false"},
+                                       {.name = "none"}};
+  EXPECT_EQ(WithMembers(text, members),
+            R"({"max\u005ftokens":5,"a":0.70,"messages":[ ],"stream":false})");
+  EXPECT_EQ(WithMembers("{}", {}), "{}");
+}
+
 TEST(RequestBodyTest, WhatTheBodySaysItselfIsNotReplaced) {
   const Frame frame{.system = R"("stored")", .tools = R"(["stored"])", .head = {}};
   const std::vector<Message> all = {{.kind = Kind::kUser, .json = kUser}};

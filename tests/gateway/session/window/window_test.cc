@@ -33,6 +33,19 @@ TEST(WindowTest, WhatIsSetHoldsWithinTheContext) {
   EXPECT_EQ(ThresholdsOf({.high = 300, .low = 100}, {}).hard, 0) << "no context, no window";
 }
 
+TEST(WindowTest, ASummaryHasItsRoom) {
+  Settings settings{.mode = Mode::kSummary};
+  EXPECT_EQ(ThresholdsOf({}, {.context = 8000}).summary, 0);
+  EXPECT_EQ(ThresholdsOf(settings, {.context = 8000}).summary, 1000);
+  EXPECT_EQ(ThresholdsOf(settings, {.context = 100}).summary, 64);
+  EXPECT_EQ(ThresholdsOf(settings, {.context = 1'000'000}).summary, 2048);
+  const Measures measures{.context = 8000, .growth = 200, .least = 500};
+  EXPECT_EQ(ThresholdsOf(settings, measures).low, 1500);
+  settings.summary_tokens_max = 300;
+  EXPECT_EQ(ThresholdsOf(settings, measures).summary, 300);
+  EXPECT_EQ(ThresholdsOf(settings, measures).low, 800);
+}
+
 TEST(WindowTest, NothingIsLeftOutBelowHighAndThereAllAboveLow) {
   const Thresholds limits{.high = 100, .low = 50, .hard = 120};
   std::vector<size_t> asked;
