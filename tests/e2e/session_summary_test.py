@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from provider_simulator import Simulator  # noqa: E402
 
 TURNS = 200
-KILLS = 40 if FULL else 5
+KILLS = 40 if FULL else 4
 WRITERS = 3
 KEY = "KVGATE_TEST_SUMMARY_KEY"
 SYSTEM = "You work in a repository. " + text_of("system", 60)
@@ -250,6 +250,21 @@ class ProviderSummaryTest(SummaryCase):
         self.assertEqual(event["summary"]["model"], "llama-random-7")
         self.assertLess(event["summary"]["tokens"]["input"], 6000)
         self.assertEqual(len(self.provider.requests), 20)
+
+    def test_what_is_private_is_not_told_to_the_model_that_writes_summaries(self):
+        self.start(1800, more='summary_model = "claude-opus-5-5"\n', model=self.tiny())
+        for private, asked in (("1", 0), ("0", 1)):
+            key = f"private-{private}"
+            for number in range(25):
+                reply = self.running.send("/v1/chat/completions", {
+                    "model": "local", "max_tokens": 4,
+                    "messages": [{"role": "user", "content": text_of(number, 25)}]},
+                    {"x-kvgate-session": key, "x-kvgate-private": private})
+                self.assertEqual(reply.status, 200, reply.body)
+                self.settle(self.running)
+            model = self.events(self.running, key)[0]["summary"]["model"]
+            self.assertEqual(model, "claude-opus-5-5" if asked else "llama-random-7")
+            self.assertEqual(bool(self.provider.requests), bool(asked))
 
     def test_a_provider_that_binds_thinking_takes_every_turn(self):
         self.start(2600)
