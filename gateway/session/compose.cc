@@ -216,7 +216,6 @@ class Fitting {
                   .prompt = Messages(0),
                   .num_input = composed_.input.size(),
                   .tokens_max = limits.summary,
-                  .is_urgent = fit.before > limits.hard,
                   .has_room = fit.before <= limits.high + (limits.hard - limits.high) / 2};
     const size_t end = EndOf(fit.num_left_out);
     log::History::Place place = composed_.history.PlaceOf(end);

@@ -48,7 +48,6 @@ struct FoldPlan {
   std::vector<transcript::Message> folded = {};  // those that the summary will stand for
   std::vector<transcript::Message> tail = {};    // those behind them
   int64_t tokens_max = 0;                        // that the summary may have
-  bool is_urgent = false;                        // the prompt is beyond the hard window
   bool has_room = false;                         // it may grow for some turns more
 };
 
