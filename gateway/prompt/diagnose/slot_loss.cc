@@ -106,7 +106,8 @@ class SlotFinder {
       if (pair.change == LineChange::kNone) continue;
       const templates::TextLine& line = lines[pair.now];
       said_again_ += (line.end - line.begin) / kBytesPerToken + 1;
-      losses_.push_back({.place = *place, .mask = line.mask, .segment = index, .line = pair.now});
+      losses_.push_back(
+          {.place = *place, .mask = lines.KeyOf(pair.now), .segment = index, .line = pair.now});
     }
     return true;
   }

@@ -185,7 +185,7 @@ class SlotReader {
       if (!open_[i]) continue;
       const auto slot = args_.draft.slots->Find(args_.place, lines(), i, text());
       if (!slot || ids_.contains(slot->id)) continue;
-      if (same_mask && slot->form.mask != lines()[i].mask) continue;
+      if (same_mask && slot->form.mask != lines().KeyOf(i)) continue;
       if (!args_.draft.branch) {
         learning_.lesson.beginnings.push_back({.slot = slot->id, .line = lines()[i].hash});
       }

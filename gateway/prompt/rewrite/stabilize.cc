@@ -362,12 +362,16 @@ class PrefixLines {
       lines_.slots.push_back(std::move(said));
     }
   }
-  // A short value is said behind the line that it stands behind in its own text.
+  // A short value, and a line that others say too, is said behind the line that it stands behind in
+  // its own text.
   std::string ContextOf(const DecodedText& decoded, const templates::TextState& state,
                         const templates::SlotLine& slot) const {
-    if (state.lines[slot.line].stands_alone) return "";
+    const templates::TextLine& own = state.lines[slot.line];
+    if (own.stands_alone && !own.is_repeated) return "";
     const std::optional<size_t> context = state.lines.ContextOf(slot.line);
-    if (!context) return "";
+    const auto is_context = [&](const templates::SlotLine& it) { return it.line == context; };
+    const bool changes = std::any_of(state.slots.begin(), state.slots.end(), is_context);
+    if (!context || (changes && own.stands_alone)) return "";
     const templates::TextLine& line = state.lines[*context];
     return std::string(decoded.RawOf(line.begin, line.end).In(draft_.body)) + "\\n";
   }

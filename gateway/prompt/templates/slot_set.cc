@@ -24,12 +24,14 @@ std::string_view PlaceName(Place place) {
 
 LineForm FormOf(Place place, const TextLines& lines, size_t index, std::string_view text) {
   const TextLine& line = lines[index];
+  std::vector<uint64_t> tokens;
+  if (!line.is_repeated) tokens = TokensOf(MaskLine(line.In(text)).text);
   return {.place = place,
-          .mask = line.mask,
+          .mask = lines.KeyOf(index),
           .before = lines.MaskBefore(index),
           .after = lines.MaskAfter(index),
           .num_words = line.num_words,
-          .tokens = TokensOf(MaskLine(line.In(text)).text)};
+          .tokens = std::move(tokens)};
 }
 
 uint64_t SlotIdOf(const LineForm& line) {
@@ -44,6 +46,7 @@ bool IsOf(const LineForm& slot, const LineForm& line) {
   if (slot.place != line.place) return false;
   const int neighbours = (slot.before == line.before ? 1 : 0) + (slot.after == line.after ? 1 : 0);
   if (slot.mask == line.mask) return line.num_words >= kTellingWords || neighbours > 0;
+  if (slot.tokens.empty() || line.tokens.empty()) return false;
   if (neighbours == 0) {
     const uint64_t head = HeadOf(slot.tokens);
     if (head == 0 || head != HeadOf(line.tokens)) return false;
@@ -70,7 +73,8 @@ std::shared_ptr<const Slot> SlotSet::Find(Place place, const TextLines& lines, s
   const TextLine& line = lines[index];
   if (slots_.empty() || !line.may_change) return nullptr;
   // Few lines have a slot's mask, neighbour or head; the others are not read.
-  if (!by_mask_.contains(line.mask) && !by_hint_.contains(KeyBefore(lines.MaskBefore(index))) &&
+  if (!by_mask_.contains(lines.KeyOf(index)) &&
+      !by_hint_.contains(KeyBefore(lines.MaskBefore(index))) &&
       !by_hint_.contains(KeyAfter(lines.MaskAfter(index))) &&
       !by_hint_.contains(KeyHead(line.head))) {
     return nullptr;

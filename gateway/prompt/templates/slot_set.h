@@ -22,11 +22,11 @@ std::string_view PlaceName(Place place);  // "system"
 // A line as it is looked for.
 struct LineForm {
   Place place = Place::kSystem;
-  uint64_t mask = 0;
+  uint64_t mask = 0;    // its key in its text
   uint64_t before = 0;  // the masks of the lines beside it
   uint64_t after = 0;
   uint32_t num_words = 0;
-  std::vector<uint64_t> tokens;
+  std::vector<uint64_t> tokens;  // empty: only the key tells the line from others in its words
   friend bool operator==(const LineForm&, const LineForm&) = default;
 };
 LineForm FormOf(Place place, const TextLines& lines, size_t index, std::string_view text);

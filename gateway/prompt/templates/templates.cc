@@ -52,6 +52,7 @@ bool IsSlotAfter(Place place, uint32_t value_changes, uint32_t word_changes) {
 
 // Returns the masked line with marks for the words that are not among the template's.
 std::string PatternOf(std::string_view masked, const std::vector<uint64_t>& tokens) {
+  if (tokens.empty()) return std::string(masked.substr(0, kPatternBytesMax));
   std::string pattern;
   size_t next = 0;
   for (size_t at = 0; at < masked.size();) {

@@ -1,6 +1,7 @@
 #include "gateway/prompt/templates/text_lines.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <utility>
 
@@ -35,7 +36,7 @@ class Aligner {
 
   std::vector<LinePair> Run() {
     PairEqual();
-    PairByMask();
+    PairByKey();
     PairBetween();
     std::vector<LinePair> pairs;
     pairs.reserve(now_.size());
@@ -88,22 +89,25 @@ class Aligner {
   bool HasEqualNeighbour(uint32_t b, uint32_t n) const {
     return before_.MaskBefore(b) == now_.MaskBefore(n) || before_.MaskAfter(b) == now_.MaskAfter(n);
   }
-  void PairByMask() {
-    std::unordered_map<uint64_t, uint32_t> by_mask;
+  void PairByKey() {
+    std::unordered_map<uint64_t, uint32_t> by_key;
     for (uint32_t b = 0; b < before_.size(); ++b) {
-      if (taken_[b] == kNone && before_[b].may_change) by_mask.emplace(before_[b].mask, b);
+      if (taken_[b] == kNone && before_[b].may_change) by_key.emplace(before_.KeyOf(b), b);
     }
-    if (by_mask.empty()) return;
+    if (by_key.empty()) return;
     for (uint32_t n = 0; n < now_.size(); ++n) {
       if (partner_[n] != kNone || !now_[n].may_change) continue;
-      const auto found = by_mask.find(now_[n].mask);
-      if (found == by_mask.end()) continue;
+      const auto found = by_key.find(now_.KeyOf(n));
+      if (found == by_key.end()) continue;
       const uint32_t b = found->second;
       if (now_[n].num_words < kTellingWords && !HasEqualNeighbour(b, n)) continue;
       Pair(b, n, LineChange::kValues);
     }
   }
 
+  static bool MayHaveOtherWords(const TextLine& line) {
+    return line.may_change && !line.is_repeated;
+  }
   // As many lines as stood between two paired lines stand there again: they are the same lines.
   void PairBetween() {
     const auto num_now = static_cast<uint32_t>(now_.size());
@@ -120,7 +124,8 @@ class Aligner {
       const bool is_anchored = n > 0 || end < num_now;
       bool fits = is_anchored && b_end >= b && b_end - b == end - n && end - n < now_.size();
       for (uint32_t i = b; fits && i < b_end; ++i) {
-        fits = taken_[i] == kNone && before_[i].may_change && now_[n + i - b].may_change;
+        fits = taken_[i] == kNone && MayHaveOtherWords(before_[i]) &&
+               MayHaveOtherWords(now_[n + i - b]);
       }
       for (uint32_t i = b; fits && i < b_end; ++i) Pair(i, n + i - b, LineChange::kWords);
       n = end;
@@ -182,15 +187,31 @@ std::optional<size_t> TextLines::ContextOf(size_t i) const {
   return std::nullopt;
 }
 
+uint64_t TextLines::KeyOf(size_t i) const {
+  const TextLine& line = lines_[i];
+  if (!line.is_repeated) return line.mask;
+  const std::array<uint64_t, 3> masks = {MaskBefore(i), line.mask, MaskAfter(i)};
+  return HashOf({reinterpret_cast<const char*>(masks.data()), sizeof masks});
+}
+
+// One of several lines beside each other is an item of a list, and may be any of them.
 void TextLines::MarkRepeated() {
   std::vector<std::pair<uint64_t, uint32_t>> masks;
   masks.reserve(lines_.size());
   for (uint32_t i = 0; i < lines_.size(); ++i) masks.emplace_back(lines_[i].mask, i);
   std::sort(masks.begin(), masks.end());
-  for (size_t i = 1; i < masks.size(); ++i) {
-    if (masks[i].first != masks[i - 1].first) continue;
-    lines_[masks[i].second].may_change = false;
-    lines_[masks[i - 1].second].may_change = false;
+  std::unordered_map<uint64_t, uint32_t> by_key;
+  for (size_t i = 0; i < masks.size(); ++i) {
+    const bool is_repeated = (i > 0 && masks[i - 1].first == masks[i].first) ||
+                             (i + 1 < masks.size() && masks[i + 1].first == masks[i].first);
+    const uint32_t at = masks[i].second;
+    TextLine& line = lines_[at];
+    if (!is_repeated || !line.may_change) continue;
+    line.is_repeated = true;
+    const auto [other, is_new] = by_key.try_emplace(KeyOf(at), at);
+    if (is_new && MaskBefore(at) != line.mask && MaskAfter(at) != line.mask) continue;
+    line.may_change = false;
+    lines_[other->second].may_change = false;
   }
 }
 
@@ -202,7 +223,7 @@ std::optional<std::vector<std::string>> ChangedValues(std::string_view before,
   std::vector<std::string> changed;
   for (size_t i = 0; i < own.size(); ++i) {
     if (old[i].hash == own[i].hash) continue;
-    const bool is_value = old[i].mask == own[i].mask && own[i].num_words >= kTellingWords &&
+    const bool is_value = old.KeyOf(i) == own.KeyOf(i) && own[i].num_words >= kTellingWords &&
                           old[i].may_change && own[i].may_change;
     if (!is_value) return std::nullopt;
     changed.emplace_back(own[i].In(now));

@@ -23,9 +23,10 @@ struct TextLine {
   uint64_t head = 0;  // as HeadOf
   uint32_t num_words = 0;
   // It may become a slot: it stands alone or has a context, stands in no code fence, is no billing
-  // header, and no other line of the text has its mask.
+  // header, and is told from all other lines of its mask by the lines beside it.
   bool may_change = true;
   bool stands_alone = true;  // it has words, or a long value
+  bool is_repeated = false;  // another line of the text has its mask
   std::string_view In(std::string_view text) const { return text.substr(begin, end - begin); }
 };
 
@@ -42,6 +43,8 @@ class TextLines {
   uint64_t MaskAfter(size_t i) const {
     return i + 1 == lines_.size() ? kTextEnd : lines_[i + 1].mask;
   }
+  // Returns what line i is known by: its mask, and that of the lines beside it if it is repeated.
+  uint64_t KeyOf(size_t i) const;
   // Returns the line with words that says what the value in line i is of: the nearest one of a few
   // in front; nullopt if there is none.
   std::optional<size_t> ContextOf(size_t i) const;
@@ -57,7 +60,7 @@ inline constexpr uint32_t kTellingWords = 3;
 
 enum class LineChange : uint8_t {
   kNone,
-  kValues,  // the masks are equal
+  kValues,  // the keys are equal
   kWords,   // the line stands between the same lines
 };
 struct LinePair {

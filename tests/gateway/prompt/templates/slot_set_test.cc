@@ -54,6 +54,14 @@ TEST(SlotSet, ALineWhoseWordsChangeIsFoundByWhatItKeeps) {
   EXPECT_EQ(Found(set, "rules\nBe brief.\nz"), "");
 }
 
+TEST(SlotSet, ALineThatIsRepeatedIsFoundBetweenItsNeighbours) {
+  const std::string text = "a\nit is now 10:31\nb\nit is now 10:32\nc";
+  EXPECT_EQ(Found(SetOf(text, 1), text), "1");
+  EXPECT_EQ(Found(SetOf(text, 3), text), "3");
+  EXPECT_EQ(Found(SetOf(text, 3), "b\nit is now 11:00\nc\na\nit is now 11:01\nb"), "1");
+  EXPECT_EQ(Found(SetOf(text, 3), "a\nit is now 11:00\nx\nit is now 11:01\nc"), "");
+}
+
 TEST(SlotSet, WhichOfTwoEqualLinesItIsIsNotKnown) {
   const SlotSet set = SetOf("rules\nit is now 10:31\nend", 1);
   EXPECT_EQ(Found(set, "it is now 10:31\nx\nit is now 10:32"), "");

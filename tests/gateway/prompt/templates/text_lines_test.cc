@@ -77,7 +77,20 @@ TEST(TextLines, AShortValueIsKnownByTheWordsInFrontOfIt) {
   EXPECT_TRUE(TextLines("8a81ec2f\nbe brief", nullptr)[0].stands_alone) << "an id says what it is";
 }
 
-TEST(TextLines, RepeatedLinesCodeAndBillingHeadersNeverChange) {
+TEST(TextLines, RepeatedLinesAreToldApartByTheLinesBesideThem) {
+  const std::string before = "a\nit is now 1\nb\nit is now 2\nc";
+  const TextLines lines(before, nullptr);
+  EXPECT_TRUE(lines[1].is_repeated && lines[1].may_change);
+  EXPECT_EQ(lines[1].mask, lines[3].mask);
+  EXPECT_NE(lines.KeyOf(1), lines.KeyOf(3));
+  EXPECT_EQ(Pairs(before, "a\nit is now 3\nb\nit is now 4\nc"), "0>0 1>1# 2>2 3>3# 4>4");
+  // The first one has moved.
+  EXPECT_EQ(Pairs(before, "b\nit is now 4\nc\na\nit is now 3\nb"), "2>0 3>1# 4>2 0>3 1>4#");
+  // The lines beside both are the same.
+  EXPECT_FALSE(TextLines("a\nit is now 1\nb\na\nit is now 2\nb", nullptr)[1].may_change);
+}
+
+TEST(TextLines, ItemsOfAListCodeAndBillingHeadersNeverChange) {
   EXPECT_EQ(Pairs("x\nstep 1 is done\nstep 2 is done\ny", "x\nstep 1 is done\nstep 3 is done\ny"),
             "0>0 1>1 3>3");
   EXPECT_EQ(Pairs("x\n```\nint a = 1;\n```\ny", "x\n```\nint a = 2;\n```\ny"), "0>0 1>1 3>3 4>4");
