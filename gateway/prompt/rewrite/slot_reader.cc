@@ -145,6 +145,7 @@ class SlotReader {
         .line_tokens = (line.end - line.begin) / kBytesPerToken + 1,
         .stake_tokens = args_.stake_tokens,
         .is_first = slot == nullptr};
+    if (slot == nullptr && MayBeEdit(seen)) return;
     const uint64_t id = SlotAfter(seen, slot);
     Learn(std::move(seen));
     if (id == 0) return;
@@ -153,6 +154,15 @@ class SlotReader {
     } else if (MayHold()) {
       Add({.line = pair.now, .slot = id, .first = sent_.JsonOf(before[pair.before])});
     }
+  }
+  // A line of a user's text with other words is taken for a program's only if it begins as before;
+  // else a person may have written another sentence.
+  static bool MayBeEdit(const templates::Observation& seen) {
+    if (seen.now.place != templates::Place::kFirstUser || seen.change != LineChange::kWords) {
+      return false;
+    }
+    const uint64_t head = templates::HeadOf(seen.before.tokens);
+    return head == 0 || head != templates::HeadOf(seen.now.tokens);
   }
   // A text may be read twice for one request, but its change has happened once.
   void Learn(templates::Observation seen) {

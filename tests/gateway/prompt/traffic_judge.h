@@ -215,13 +215,29 @@ class TrafficJudge {
     if (slot < 0) return Fault("was taken back, and is sent", line);
     const auto present = slots_now_.find(slot);
     if (present == slots_now_.end()) return Fault("was taken back, and is sent", line);
-    const size_t last = text_.rfind(line);
+    const size_t last = LastLine(line);
     const bool is_replaced =
         std::any_of(present->second.begin(), present->second.end(), [&](const std::string& value) {
-          const size_t at = text_.rfind(value);
+          const size_t at = LastLine(value);
           return at == text_.npos || at > last;  // one that is missing is a fault of its own
         });
     if (!is_replaced) Fault("stands behind the value that replaced it", line);
+  }
+  // Returns where the text says the line last, by itself if it does so anywhere: "1" is no line of
+  // "call 12".
+  size_t LastLine(std::string_view line) const {
+    const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+    for (size_t at = text_.rfind(line); at != text_.npos; at = text_.rfind(line, at - 1)) {
+      size_t begin = at;
+      while (begin > 0 && is_blank(text_[begin - 1])) --begin;
+      size_t end = at + line.size();
+      while (end < text_.size() && is_blank(text_[end])) ++end;
+      const bool is_whole =
+          (begin == 0 || text_[begin - 1] == '\n') && (end == text_.size() || text_[end] == '\n');
+      if (is_whole) return at;
+      if (at == 0) break;
+    }
+    return text_.rfind(line);
   }
 
   // Words of users, results and answers are sent whole and in their order.

@@ -68,6 +68,10 @@ TEST(TrafficJudge, WhatWasTakenBackMayNotBeSent) {
   // An earlier value may stay in front of the present one, but not behind it.
   EXPECT_TRUE(now.FaultsOf(judge, "Be brief.\nAt 1", "Go.\n\nAt 2").empty());
   EXPECT_EQ(now.FaultsOf(judge, "Be brief.\nAt 2", "Go.\n\nAt 1").size(), 1U);
+  // A value is a line by itself.
+  const Asked longer(0, {ConstantLine("Be brief."), Slot("At 20")}, "Go.");
+  EXPECT_TRUE(longer.FaultsOf(judge, "Be brief.\nAt 2", "Go.\n\nAt 20").empty());
+  EXPECT_EQ(longer.FaultsOf(judge, "Be brief.\nAt 20", "Go.\n\nAt 2").size(), 1U);
   const Asked without(0, {ConstantLine("Be brief.")}, "Go.");
   EXPECT_EQ(without.FaultsOf(judge, "Be brief.\nAt 1", "Go.").size(), 1U);
 }

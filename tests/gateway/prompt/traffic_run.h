@@ -164,13 +164,22 @@ class TrafficRun {
     }
     last = std::move(now);
   }
-  static RenderedPrompt Ordered(const AgentPrompt& prompt) {
+  // A turn whose texts are one string is one block.
+  RenderedPrompt Ordered(const AgentPrompt& prompt) const {
     RenderedPrompt ordered;
     for (const Lines& tool : prompt.tools) ordered.blocks.push_back({.bytes = TextOf(tool)});
     for (const Lines& block : prompt.system) ordered.blocks.push_back({.bytes = TextOf(block)});
     for (const Turn& turn : prompt.turns) {
+      const bool is_string =
+          turn.speaker == Speaker::kUser && traffic_.shape.joins_texts && !traffic_.shape.marks;
+      const size_t first = ordered.blocks.size();
       for (const Piece& piece : turn.pieces) {
-        ordered.blocks.push_back({.bytes = std::to_string(turn.id) + TextOf(piece.lines)});
+        const std::string text = std::to_string(turn.id) + TextOf(piece.lines);
+        if (is_string && ordered.blocks.size() > first) {
+          ordered.blocks.back().bytes += "\n\n" + text;
+        } else {
+          ordered.blocks.push_back({.bytes = text});
+        }
       }
     }
     return ordered;

@@ -114,6 +114,21 @@ TEST_P(UserSlots, AnotherEditOfTheTextGoesOutWhole) {
   EXPECT_NE(after.find(State(72)), std::string::npos);
 }
 
+TEST_P(UserSlots, ASentenceThatAPersonWritesAnewGoesOutHoweverOften) {
+  Request request = Start(State(1));
+  caller_.Send(request);
+  for (const std::string_view task :
+       {"Write a test first.", "continue", "Explain it to me.", "Stop.", "Now mend the lexer.",
+        "Look at the header instead."}) {
+    Go(request, State(1), "go on");
+    const std::string text =
+        "These are the rules of the repository.\nRun the tests before you commit.\n" + State(1) +
+        "\nNever push to the main branch.\n" + std::string(task);
+    request.turns[0] = Turn("user", text);
+    EXPECT_EQ(TextOfTurn(caller_.Send(request), 0), text);
+  }
+}
+
 TEST_P(UserSlots, ALineThatTheClientTakesOutIsSentNoMore) {
   Request request = Taught();
   Go(request, State(71), "and more");
