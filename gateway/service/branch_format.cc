@@ -61,6 +61,7 @@ enum Flag : uint32_t {
   kLines = 1U << 10,  // unsaid or carried lines, or text that has left
   kText = 1U << 11,   // its lines were read; they are read again from the bytes
   kOurs = 1U << 12,   // a turn of the gateway's own
+  kNotice = 1U << 13,
 };
 
 // The names of fields, which are literals in memory. The order is part of the format.
@@ -139,11 +140,12 @@ bool AreEqual(const std::shared_ptr<const TextState>& a,
 
 // Returns true if both stand in one chunk of a shared list, or a row would hold the same of them.
 bool AreEqual(const SentSegment& a, const SentSegment& b) {
-  return &a == &b || (a.sent_raw == b.sent_raw && a.same == b.same && a.stable == b.stable &&
-                      a.said == b.said && a.place == b.place && a.breakpoint == b.breakpoint &&
-                      a.role == b.role && a.source == b.source && a.content == b.content &&
-                      a.is_volatile == b.is_volatile && a.has_volatile == b.has_volatile &&
-                      a.is_ours == b.is_ours && a.num_tokens == b.num_tokens);
+  return &a == &b ||
+         (a.sent_raw == b.sent_raw && a.same == b.same && a.stable == b.stable &&
+          a.said == b.said && a.place == b.place && a.breakpoint == b.breakpoint &&
+          a.role == b.role && a.source == b.source && a.content == b.content &&
+          a.is_volatile == b.is_volatile && a.has_volatile == b.has_volatile &&
+          a.is_ours == b.is_ours && a.is_notice == b.is_notice && a.num_tokens == b.num_tokens);
 }
 bool AreEqual(const CallerForm& a, const CallerForm& b) {
   return &a == &b ||
@@ -294,6 +296,7 @@ class RowWriter {
     set(kLines, has_lines);
     set(kText, form.text != nullptr);
     set(kOurs, sent.is_ours);
+    set(kNotice, sent.is_notice);
     AppendValue(out, flags);
     AppendPlace(sent, out);
     AppendValue(out, static_cast<uint8_t>(form.rule));
@@ -511,6 +514,7 @@ class RowReader {
     sent.is_volatile = (flags & kVolatile) != 0;
     sent.has_volatile = (flags & kHasVolatile) != 0;
     sent.is_ours = (flags & kOurs) != 0;
+    sent.is_notice = (flags & kNotice) != 0;
     form.as_list = (flags & kAsList) != 0;
     if ((flags & kHeadSplit) != 0) form.head_split = reader.Take<uint32_t>();
     if ((flags & kHeld) != 0 && !ReadHeld(reader, form)) return false;

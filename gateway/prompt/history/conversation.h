@@ -33,6 +33,7 @@ struct SentSegment {
   std::optional<parse::Breakpoint> breakpoint;  // the breakpoint that went out with it
   bool is_volatile = false;
   bool has_volatile = false;
+  bool is_notice = false;  // as parse::Segment::is_notice
   // A turn of the gateway's own (gateway/prompt/rewrite/system_turn.h), which its caller never
   // says. It counts as volatile, so that nobody is recognised by it.
   bool is_ours = false;

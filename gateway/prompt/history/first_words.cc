@@ -7,6 +7,7 @@
 #include "gateway/prompt/history/restored_branch.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt::history {
 
@@ -14,45 +15,9 @@ using parse::Identity;
 
 namespace {
 
-// More blocks than this are a text that is written in tags.
-constexpr int kBlocksMax = 8;
 // Notices at the end of a text that are longer than this count as words, so that a long text need
 // not be decoded.
 constexpr size_t kTaggedBytesMax = 8192;
-
-bool IsNameCharacter(char c) {
-  const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return is_letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-// Returns the name in the closing tag at the end of `text`; empty if there is none.
-std::string_view NameOfLastTag(std::string_view text) {
-  if (!text.ends_with('>')) return {};
-  const size_t begin = text.rfind("</");
-  if (begin == std::string_view::npos) return {};
-  const std::string_view name = text.substr(begin + 2, text.size() - begin - 3);
-  for (const char c : name) {
-    if (!IsNameCharacter(c)) return {};
-  }
-  return name;
-}
-
-// Returns where the last tag of that name opens at the beginning of a line; npos if none does.
-size_t LastOpening(std::string_view text, std::string_view name) {
-  for (size_t at = text.rfind('<'); at != std::string_view::npos; at = text.rfind('<', at - 1)) {
-    const std::string_view rest = text.substr(at + 1);
-    const bool is_opening =
-        rest.starts_with(name) && rest.size() > name.size() && !IsNameCharacter(rest[name.size()]);
-    if (is_opening && (at == 0 || text[at - 1] == '\n')) return at;
-    if (at == 0) break;
-  }
-  return std::string_view::npos;
-}
-
-std::string_view WithoutSpaceAtEnd(std::string_view text) {
-  const size_t last = text.find_last_not_of(" \t\r\n");
-  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-}
 
 // Returns `json`, the inside of a JSON string, without white space at its end.
 std::string_view WithoutSpelledSpace(std::string_view json) {
@@ -80,24 +45,12 @@ std::string_view WordsIn(std::string_view json) {
   if (!parse::DecodeString("\"" + std::string(json.substr(begin)) + "\"", text, &offsets)) {
     return json;
   }
-  const size_t end = WithoutTaggedEnd(text).size();
+  const size_t end = parse::WithoutTaggedEnd(text).size();
   if (end == text.size()) return json;
   return json.substr(0, begin + offsets[end] - 1);  // counted from the quote
 }
 
 }  // namespace
-
-std::string_view WithoutTaggedEnd(std::string_view text) {
-  text = WithoutSpaceAtEnd(text);
-  for (int i = 0; i < kBlocksMax; ++i) {
-    const std::string_view name = NameOfLastTag(text);
-    if (name.empty()) break;
-    const size_t begin = LastOpening(text, name);
-    if (begin == std::string_view::npos) break;
-    text = WithoutSpaceAtEnd(text.substr(0, begin));
-  }
-  return text;
-}
 
 Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout) {
   if (CountAnswers(layout) > 1) return {};

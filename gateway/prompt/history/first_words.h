@@ -14,8 +14,4 @@ namespace kvgate::prompt::history {
 // request has more than one answer, and is recognised by those.
 parse::Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout);
 
-// Returns `text` without the tagged blocks at its end, each of which begins a line, and without the
-// white space around them.
-std::string_view WithoutTaggedEnd(std::string_view text);
-
 }  // namespace kvgate::prompt::history

@@ -81,6 +81,7 @@ struct Counts {
   size_t text_bytes = 0;
   bool has_volatile = false;
   bool text_left = false;  // text remains after volatile spans are cut
+  bool is_tagged = true;   // so are all such texts
   Identity said;           // of such texts, without volatile spans
 };
 
@@ -175,6 +176,7 @@ class Writer {
     const std::string& left = spans.empty() ? text : cut;
     counts_.text_left = counts_.text_left || HasText(left);
     if (content_ == Content::kText) {
+      counts_.is_tagged = counts_.is_tagged && IsTagged(text);
       counts_.said = Chain(counts_.said, HashBytes(left, Domain::kStable));
     }
     if (kept_ != nullptr) kept_->push_back(left);
@@ -292,6 +294,7 @@ std::optional<CanonicalFacts> ReadCanonical(std::string_view json, Content conte
   facts.said = counts.said;
   facts.has_volatile = counts.has_volatile;
   facts.is_volatile = content == Content::kText && !counts.text_left;
+  facts.is_tagged = counts.said != Identity() && counts.is_tagged;
   facts.num_tokens = EstimateTokens(content, counts.text_bytes);
   if (counts.has_volatile) {
     out.clear();

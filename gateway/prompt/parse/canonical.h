@@ -21,6 +21,7 @@ struct CanonicalFacts {
   Identity said;  // of a text's strings alone, as Segment::said
   bool is_volatile = false;
   bool has_volatile = false;
+  bool is_tagged = false;  // a text of blocks in tags only
   uint32_t num_tokens = 0;
 };
 

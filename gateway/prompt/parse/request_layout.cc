@@ -62,6 +62,7 @@ class RequestLayoutReader {
         return Refused("no JSON, or nested too deeply", PathOf(found.segment.place));
       }
     }
+    FindNotices();
     Join();
     KeepKnown();
     for (Parameter& parameter : layout_.parameters) {
@@ -297,6 +298,16 @@ class RequestLayoutReader {
     for (const Found& found : messages_) layout_.segments.push_back(found.segment);
   }
 
+  // Only blocks at the end of a message are notices.
+  void FindNotices() {
+    for (size_t i = messages_.size(); i-- > 1;) {
+      Segment& segment = messages_[i - 1].segment;
+      const Segment& next = messages_[i].segment;
+      const bool is_last = next.place.element != segment.place.element;
+      segment.is_notice = segment.is_notice && (is_last || next.is_notice);
+    }
+  }
+
   bool Identify(Segment& segment) {
     std::string assembled;
     const std::string_view raw = BytesOf(body_, segment, assembled);
@@ -307,6 +318,8 @@ class RequestLayoutReader {
     segment.said = facts->said;
     segment.is_volatile = facts->is_volatile && segment.role != Role::kAssistant;
     segment.has_volatile = facts->has_volatile;
+    segment.is_notice = facts->is_tagged && segment.place.block > 0 &&
+                        (segment.role == Role::kUser || segment.role == Role::kTool);
     segment.num_tokens = facts->num_tokens;
     return true;
   }

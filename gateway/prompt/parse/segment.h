@@ -95,6 +95,10 @@ struct Segment {
   Identity said;         // of the text's strings as in `stable`, equal for a string and for a block
   bool is_volatile = false;  // only white space is left without its volatile spans
   bool has_volatile = false;
+  // A block in tags behind the others of a user's or tool's message. Programs write them, move them
+  // on and take them back, so that it may not come again; what it says is its caller's all the
+  // same.
+  bool is_notice = false;
   uint32_t num_tokens = 0;  // estimated from its text
 };
 

@@ -215,6 +215,43 @@ class Finder {
   std::array<Closing, kTags.size()> closings_;
 };
 
+// More blocks than this are a text that is written in tags.
+constexpr int kTaggedBlocksMax = 8;
+
+bool IsNameCharacter(char c) {
+  const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return is_letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+// Returns the name in the closing tag at the end of `text`; empty if there is none.
+std::string_view NameOfLastTag(std::string_view text) {
+  if (!text.ends_with('>')) return {};
+  const size_t begin = text.rfind("</");
+  if (begin == std::string_view::npos) return {};
+  const std::string_view name = text.substr(begin + 2, text.size() - begin - 3);
+  for (const char c : name) {
+    if (!IsNameCharacter(c)) return {};
+  }
+  return name;
+}
+
+// Returns where the last tag of that name opens at the beginning of a line; npos if none does.
+size_t LastOpening(std::string_view text, std::string_view name) {
+  for (size_t at = text.rfind('<'); at != std::string_view::npos; at = text.rfind('<', at - 1)) {
+    const std::string_view rest = text.substr(at + 1);
+    const bool is_opening =
+        rest.starts_with(name) && rest.size() > name.size() && !IsNameCharacter(rest[name.size()]);
+    if (is_opening && (at == 0 || text[at - 1] == '\n')) return at;
+    if (at == 0) break;
+  }
+  return std::string_view::npos;
+}
+
+std::string_view WithoutSpaceAtEnd(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
 }  // namespace
 
 std::string_view VolatileKindName(VolatileKind kind) {
@@ -231,6 +268,23 @@ bool BeginsWithAgentTag(std::string_view text) {
     if (tag.kind != VolatileKind::kReminder && tag.kind != VolatileKind::kCounter) return false;
     return text.starts_with("<" + std::string(tag.name) + ">");
   });
+}
+
+std::string_view WithoutTaggedEnd(std::string_view text) {
+  text = WithoutSpaceAtEnd(text);
+  for (int i = 0; i < kTaggedBlocksMax; ++i) {
+    const std::string_view name = NameOfLastTag(text);
+    if (name.empty()) break;
+    const size_t begin = LastOpening(text, name);
+    if (begin == std::string_view::npos) break;
+    text = WithoutSpaceAtEnd(text.substr(0, begin));
+  }
+  return text;
+}
+
+bool IsTagged(std::string_view text) {
+  return text.size() <= kNoticeBytesMax && text.find_first_not_of(" \t\r\n") != text.npos &&
+         WithoutTaggedEnd(text).empty();
 }
 
 std::string CutVolatile(std::string_view text, const std::vector<VolatileSpan>& spans) {

@@ -55,6 +55,14 @@ inline bool MayBeHeld(const VolatileSpan& span) {
 // Returns true if `text` begins with the tag of a reminder or counter, which only agents write.
 bool BeginsWithAgentTag(std::string_view text);
 
+// Returns `text` without the blocks in tags of any name at its end, each of which begins a line,
+// and without the white space around them. Programs put such notices behind what a person or a tool
+// said; many move on with the newest turn, or are written anew there.
+std::string_view WithoutTaggedEnd(std::string_view text);
+// Returns true if the text consists of such blocks only, and is short enough for a notice.
+inline constexpr size_t kNoticeBytesMax = 8192;
+bool IsTagged(std::string_view text);
+
 // Returns the text without the spans and the white space around them; a newline separates the parts
 // on both sides of a span.
 std::string CutVolatile(std::string_view text, const std::vector<VolatileSpan>& spans);

@@ -144,7 +144,7 @@ void BodyWriter::AddPlanSegment(const Outgoing& out) {
     plan.role = as.role;
     plan.content = as.content;
     plan.num_tokens = as.num_tokens;
-    plan.is_volatile = as.is_volatile;
+    plan.is_volatile = as.is_volatile || as.is_notice;
   };
   if (segment.now != nullptr) {
     describe(*segment.now);
@@ -425,6 +425,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
             .breakpoint = {},
             .is_volatile = now.is_volatile,
             .has_volatile = now.has_volatile,
+            .is_notice = now.is_notice,
             .num_tokens = now.num_tokens};
   } else {
     sent = draft_.Added(segment);

@@ -47,6 +47,7 @@ parse::Span LastTextOf(std::string_view body, const parse::Segment& result) {
 
 Carrier NewestCarrier(Draft& draft) {
   Carrier result;  // used only if the same turn has no user text
+  Carrier notice;  // used only if the newest turn has no other text that is new
   std::optional<int32_t> result_turn;
   for (auto out = draft.segments.rbegin(); out != draft.segments.rend(); ++out) {
     if (out->now == nullptr || out->dropped) continue;
@@ -55,6 +56,7 @@ Carrier NewestCarrier(Draft& draft) {
     if (segment.role == Role::kSystem || segment.role == Role::kDeveloper) continue;
     const int32_t turn = segment.place.element;
     if (result_turn && *result_turn != turn) break;
+    if (notice.segment != nullptr && notice.segment->now->place.element != turn) break;
     const bool is_result =
         segment.role == Role::kTool || segment.content == parse::Content::kToolResult;
     if (segment.role != Role::kUser && segment.role != Role::kTool) continue;
@@ -67,10 +69,15 @@ Carrier NewestCarrier(Draft& draft) {
       result_turn = turn;
     } else if (!is_result && segment.content == parse::Content::kText &&
                StaysInItsTurn(draft.body, segment)) {
-      return {&*out, segment.text.end - 1, false};
+      const Carrier text = {&*out, segment.text.end - 1, false};
+      if (segment.is_notice) {
+        if (notice.segment == nullptr && out->before < 0) notice = text;
+      } else {
+        return out->before >= 0 && notice.segment != nullptr ? notice : text;
+      }
     }
   }
-  return result;
+  return result.segment != nullptr ? result : notice;
 }
 
 }  // namespace kvgate::prompt::rewrite

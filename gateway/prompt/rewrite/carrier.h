@@ -1,7 +1,9 @@
 // The carrier is the text of a request that takes lines which moved away from where their caller
 // has them. It is the newest suitable text, so that as little already sent text as possible
 // changes, and one to which every provider lets text be added:
-//   - a user's text: at its end, in a frame if there are lines of learnt slots among them;
+//   - a user's text: at its end, in a frame if there are lines of learnt slots among them. A notice
+//     behind it (parse::Segment::is_notice) may be taken back, and takes them only if it alone is
+//     new;
 //   - if the newest turn consists of tool results, the last result's text: at its end, in a frame.
 //     A text block behind the results or a message after them would make it another turn, at which
 //     providers and templates leave out the earlier thinking (another answer, and a cache miss),

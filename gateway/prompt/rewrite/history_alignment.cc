@@ -398,6 +398,10 @@ class Aligner {
         out.push_back(Own(n++));
         out.back().dropped = true;
         out.back().rule = Rule::kReminderKept;
+      } else if (b < b_end && sent_[b].is_notice) {
+        ++b;  // its caller has taken it back, or says another one
+      } else if (n < n_end && (now_[n].is_notice || (is_last && b == b_end))) {
+        out.push_back(Own(n++));
       } else {
         return false;
       }

@@ -128,6 +128,24 @@ TEST(RequestLayout, SourcesAreRecognised) {
                      "messages[3].content[2] user \"q\""}));
 }
 
+TEST(RequestLayout, BlocksInTagsAtTheEndOfAMessageAreNotices) {
+  const auto notices = [](const std::string& role, const std::string& blocks) {
+    const std::string body =
+        R"({"messages":[{"role":")" + role + R"(","content":[)" + blocks + "]}]}";
+    std::string found;
+    for (const Segment& segment : Read(Endpoint::kMessages, body).segments) {
+      if (segment.is_notice) found += std::to_string(segment.place.block);
+    }
+    return found;
+  };
+  const std::string text = R"({"type":"text","text":"see <b>this</b>"})";
+  const std::string tag = R"({"type":"text","text":"\n<a-notice at=\"1\">on</a-notice>"})";
+  EXPECT_EQ(notices("user", text + "," + tag + "," + tag), "12");
+  EXPECT_EQ(notices("user", text + "," + tag + "," + text), "") << "words follow it";
+  EXPECT_EQ(notices("user", tag + "," + tag), "1") << "the first one is the message";
+  EXPECT_EQ(notices("assistant", text + "," + tag), "");
+}
+
 TEST(RequestLayout, BreakpointsAreLiftedWithOneComma) {
   for (const std::string_view block :
        {R"({"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}})",

@@ -104,5 +104,35 @@ TEST(VolatileText, WhatDiffersInVolatileTextOnlyIsStable) {
   EXPECT_EQ(Left("at 10:31:07 exactly"), Left("at 10:32:09 exactly"));
 }
 
+TEST(VolatileText, TaggedBlocksAtTheEndAreNotices) {
+  EXPECT_EQ(WithoutTaggedEnd("fix it"), "fix it");
+  EXPECT_EQ(WithoutTaggedEnd("fix it\n\n<a-notice>on</a-notice>\n"), "fix it");
+  EXPECT_EQ(WithoutTaggedEnd("fix it\n<a at=\"1\">\non\n</a>\n\n<b_2>x</b_2>"), "fix it");
+  EXPECT_EQ(WithoutTaggedEnd("<note>\nall of it\n</note>"), "");
+  // The last tag of the name counts, and only one that begins a line.
+  EXPECT_EQ(WithoutTaggedEnd("<b>old</b> text\n<b>new</b>"), "<b>old</b> text");
+  EXPECT_EQ(WithoutTaggedEnd("say <b>this</b>"), "say <b>this</b>");
+}
+
+TEST(VolatileText, WhatIsNoTagStays) {
+  for (const std::string_view text :
+       {"", "a > b", "x</", "x</>", "x\n</a>", "x\n<ab>y</a>", "x\n<a>y</a b>", "<", ">", "</a>"}) {
+    EXPECT_EQ(WithoutTaggedEnd(text), text) << text;
+  }
+}
+
+TEST(VolatileText, ManyBlocksAreATextInTags) {
+  std::string text = "words";
+  for (int i = 0; i < 100; ++i) text += "\n<a>x</a>";
+  EXPECT_GT(WithoutTaggedEnd(text).size(), 700U);
+}
+
+TEST(VolatileText, ATextOfBlocksInTagsIsANotice) {
+  EXPECT_TRUE(IsTagged("<a-notice>\nPlan mode is on.\n</a-notice>\n\n<b>x</b>"));
+  EXPECT_FALSE(IsTagged("see\n<a-notice>on</a-notice>"));
+  EXPECT_FALSE(IsTagged(" \n"));
+  EXPECT_FALSE(IsTagged("<a>" + std::string(kNoticeBytesMax, 'x') + "</a>")) << "a document";
+}
+
 }  // namespace
 }  // namespace kvgate::prompt::parse

@@ -51,6 +51,15 @@ TEST(CarrierTest, TheNewestTextOfAUserIsOne) {
   EXPECT_TRUE(IsAt({.turns = {Turn("user", "2026-11-22")}}, "2026-11-22"));
 }
 
+TEST(CarrierTest, ANoticeOfUnknownTagIsTheLastResort) {
+  const std::string notice = Block("<a-notice>on</a-notice>");
+  EXPECT_TRUE(IsAt({.turns = {TurnOf("user", {Block("one"), notice})}}, "one"));
+  EXPECT_TRUE(IsAt({.turns = {TurnOf("user", {Block("one"), notice, Block("two")})}}, "two"));
+  EXPECT_TRUE(IsAt({.turns = {TurnOf("user", {Result("\"x\""), notice})}}, "\"x|"));
+  EXPECT_TRUE(IsAt({.turns = {TurnOf("user", {kImage, notice})}}, "</a-notice>"));
+  EXPECT_TRUE(IsAt({.turns = {TurnOf("user", {notice})}}, "</a-notice>")) << "it is the message";
+}
+
 TEST(CarrierTest, OfATurnOfResultsTheLastTextIsOne) {
   EXPECT_TRUE(IsAt({.turns = {Turn("user", "one"), Turn("assistant", "a"),
                               TurnOf("user", {Result("\"x\""), Result("\"y\"")})}},

@@ -178,7 +178,7 @@ TEST_P(Stabilized, ALineThatLeavesTheSystemPromptIsTakenBack) {
   EXPECT_TRUE(GoesOn(after, caller_.Send(request)));
 }
 
-TEST_P(Stabilized, ATimeAloneOnItsLineStaysWhereItIs) {
+TEST_P(Stabilized, ATimeAloneOnItsLineStaysUntilItChangesAndIsSaidBehindItsWords) {
   Request request = Start(
       "The offer ends on\n2026-11-30\nat noon. Order:\n"
       "0f8fad5b-d9cb-469f-a165-70867728950e\nBe brief.");
@@ -187,7 +187,11 @@ TEST_P(Stabilized, ATimeAloneOnItsLineStaysWhereItIs) {
       "The offer ends on\n2026-12-30\nat noon. Order:\n"
       "7c9e6679-7425-40de-944b-e07fc1f90ae7\nBe brief.";
   Answer(request, "more");
-  EXPECT_EQ(caller_.Send(request), request.Body());
+  const std::string sent = caller_.Send(request);
+  EXPECT_NE(sent.find("The offer ends on\\n2026-11-30\\nat noon"), sent.npos) << sent;
+  EXPECT_NE(sent.find("more\\n\\n<system-reminder>\\nThe offer ends on\\n2026-12-30\\n"),
+            sent.npos);
+  EXPECT_NE(sent.find("at noon. Order:\\n7c9e6679-7425-40de-944b-e07fc1f90ae7"), sent.npos) << sent;
 }
 
 TEST_P(Stabilized, AValueThatIsHeldIsSaid) {
