@@ -155,14 +155,15 @@ class SlotReader {
       Add({.line = pair.now, .slot = id, .first = sent_.JsonOf(before[pair.before])});
     }
   }
-  // A line of a user's text with other words is taken for a program's only if it begins as before;
-  // else a person may have written another sentence.
+  // A line of a user's text with other words is taken for a program's only if it keeps half of
+  // them; else a person may have written another sentence.
   static bool MayBeEdit(const templates::Observation& seen) {
     if (seen.now.place != templates::Place::kFirstUser || seen.change != LineChange::kWords) {
       return false;
     }
-    const uint64_t head = templates::HeadOf(seen.before.tokens);
-    return head == 0 || head != templates::HeadOf(seen.now.tokens);
+    const size_t common =
+        templates::NumConstant(templates::CommonTokens(seen.before.tokens, seen.now.tokens));
+    return common == 0 || common * 2 < seen.before.tokens.size();
   }
   // A text may be read twice for one request, but its change has happened once.
   void Learn(templates::Observation seen) {
