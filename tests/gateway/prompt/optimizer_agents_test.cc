@@ -21,9 +21,9 @@ using traffic::TrafficResult;
 using traffic::TrafficRun;
 using upstream::wire::Endpoint;
 
-// What is reached of the ideal; the aims are 0.97, 0.93 and 0.88.
-constexpr double kShareMean = 0.95;       // after the first conversation of a shape
-constexpr double kShareMeanOfAll = 0.93;  // with it
+// What is reached of the ideal; the aims are 0.97, 0.93 and, of each seed, 0.88.
+constexpr double kShareMean = 0.96;       // after the first conversation of a shape
+constexpr double kShareMeanOfAll = 0.95;  // with it
 constexpr double kShareOfSeed = 0.86;
 constexpr double kBillMost = 1.02;  // of the bill of the same requests sent directly
 
