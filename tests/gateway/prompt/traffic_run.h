@@ -30,6 +30,28 @@ struct TrafficResult {
   double cached_tokens() const { return total.read; }
 };
 
+// What stands between the agent and its provider.
+class TrafficGateway {
+ public:
+  virtual ~TrafficGateway() = default;
+  virtual Prepared Prepare(const OptimizeArgs& args) = 0;
+  virtual void Finish(const Prepared& prepared, const Optimizer::FinishArgs& args) = 0;
+  virtual void Abandon(const Prepared& prepared) = 0;
+};
+
+// An Optimizer that lives as long as the traffic.
+class LastingGateway final : public TrafficGateway {
+ public:
+  Prepared Prepare(const OptimizeArgs& args) override { return optimizer_.Prepare(args); }
+  void Finish(const Prepared& prepared, const Optimizer::FinishArgs& args) override {
+    optimizer_.Finish(prepared, args);
+  }
+  void Abandon(const Prepared& prepared) override { optimizer_.Abandon(prepared); }
+
+ private:
+  Optimizer optimizer_{Optimizer::Options{}};
+};
+
 class TrafficRun {
  public:
   explicit TrafficRun(const AgentTraffic& traffic)
@@ -50,12 +72,15 @@ class TrafficRun {
     return std::move(result_);
   }
   TrafficResult Through(Mode mode) {
+    LastingGateway gateway;
+    return Through(mode, gateway);
+  }
+  TrafficResult Through(Mode mode, TrafficGateway& gateway) {
     Start();
     TrafficJudge judge(traffic_.num_conversations);
-    Optimizer optimizer(Optimizer::Options{});
     for (size_t i = 0; i < traffic_.requests.size(); ++i) {
       const AgentRequest& request = traffic_.requests[i];
-      const Prepared prepared = optimizer.Prepare(ArgsOf(request, mode));
+      const Prepared prepared = gateway.Prepare(ArgsOf(request, mode));
       if (!prepared.unreadable.empty()) Fault(i, prepared.unreadable);
       const bool is_changed = prepared.body && *prepared.body != request.body;
       if (is_changed && mode == Mode::kObserve) Fault(i, "observe changes a body");
@@ -69,11 +94,11 @@ class TrafficRun {
       Compare(i, mode, prompt);
       const std::optional<simulation::Bill> bill = Serve(request, prompt);
       if (bill) {
-        optimizer.Finish(prepared, {.usage = ProviderModel::UsageOf(*bill),
-                                    .provider_reason = {},
-                                    .now_us = request.time_us + kAnswerUs});
+        gateway.Finish(prepared, {.usage = ProviderModel::UsageOf(*bill),
+                                  .provider_reason = {},
+                                  .now_us = request.time_us + kAnswerUs});
       } else {
-        optimizer.Abandon(prepared);
+        gateway.Abandon(prepared);
       }
     }
     result_.num_held = judge.num_held();
