@@ -82,6 +82,7 @@ Branch ABranch() {
   moved.is_volatile = true;
   moved.has_volatile = true;
   moved.is_ours = true;
+  moved.is_notice = true;
   CallerForm written;
   written.raw = RawOf("written");
   written.caller = Text("written");
@@ -149,6 +150,7 @@ void ExpectEqual(const ReadBranch& read, const Branch& branch) {
     EXPECT_EQ(segment.sent.is_volatile, sent.is_volatile);
     EXPECT_EQ(segment.sent.has_volatile, sent.has_volatile);
     EXPECT_EQ(segment.sent.is_ours, sent.is_ours);
+    EXPECT_EQ(segment.sent.is_notice, sent.is_notice);
     EXPECT_EQ(segment.sent.num_tokens, sent.num_tokens);
     EXPECT_EQ(segment.form.raw, form.raw);
     EXPECT_EQ(segment.form.rule, form.rule);
