@@ -164,7 +164,6 @@ TESTED_ELSEWHERE = {
     "gateway/prompt/parse/edit.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/parse/element_reader.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
     "gateway/prompt/parse/breakpoints.cc": "tests/gateway/prompt/optimizer_test.cc",
-    "gateway/prompt/history/recognition.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/parse/segment_text.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
     "gateway/prompt/parse/sources.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
     "gateway/prompt/parse/volatile_values.cc": "tests/gateway/prompt/parse/volatile_text_test.cc",

@@ -482,29 +482,77 @@ class ContentChooser {
   std::vector<Candidate> candidates_;
 };
 
-// Chooses the only branch without an answer that has the request's first words, if the request
-// brings its answer, or whose system prompt and first turn are the request's but for their values.
-Chosen ChooseUnanswered(std::span<const std::shared_ptr<const Branch>> branches,
-                        std::string_view body, const parse::RequestLayout& layout,
-                        const Identity& words) {
-  Chosen chosen;
-  std::optional<PromptText> system;
-  std::optional<PromptText> users;
-  const bool has_words = words != Identity{} && CountAnswers(layout) == 1;
-  const auto is_alike = [&](const Branch& branch) {
-    if (has_words && branch.words == words) return true;
-    if (!users) users = TextOf(body, layout, IsUsers);
-    if (users->masks != TextOf(branch, IsUsers).masks) return false;
-    if (!system) system = TextOf(body, layout, IsSystem);
-    return system->masks == TextOf(branch, IsSystem).masks;
-  };
-  for (const auto& branch : branches) {
-    if (CountAnswers(*branch) > 0 || !is_alike(*branch)) continue;
-    if (chosen.branch) return {};
-    chosen.branch = branch;
+// Chooses among branches without an answer the only one that the request goes on from.
+class UnansweredChooser {
+ public:
+  UnansweredChooser(std::string_view body, const parse::RequestLayout& layout,
+                    const Identity& words)
+      : body_(body), layout_(layout), words_(words), brings_answer_(CountAnswers(layout) == 1) {}
+
+  // One that has the request's first words, if the request brings its answer, or whose system
+  // prompt and first turn are the request's but for their values; else the most similar one.
+  Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
+    Chosen chosen;
+    std::vector<std::shared_ptr<const Branch>> others;
+    for (const auto& branch : branches) {
+      if (CountAnswers(*branch) > 0) continue;
+      others.push_back(branch);
+      if (!IsAlike(*branch)) continue;
+      if (chosen.branch) return {};
+      chosen.branch = branch;
+    }
+    if (!chosen.branch && brings_answer_) chosen.branch = MostSimilar(others);
+    return chosen;
   }
-  return chosen;
-}
+
+ private:
+  bool IsAlike(const Branch& branch) {
+    if (brings_answer_ && words_ != Identity{} && branch.words == words_) return true;
+    return Users().masks == TextOf(branch, IsUsers).masks &&
+           System().masks == TextOf(branch, IsSystem).masks;
+  }
+  // A beginning of which most lines are the same, where no other one has as many of them.
+  std::shared_ptr<const Branch> MostSimilar(
+      std::span<const std::shared_ptr<const Branch>> branches) {
+    std::shared_ptr<const Branch> best;
+    size_t most = 0;
+    bool is_only = false;
+    for (const auto& branch : branches) {
+      const PromptText users = TextOf(*branch, IsUsers);
+      const PromptText system = TextOf(*branch, IsSystem);
+      const size_t in_users = NumCommon(Users().masks, users.masks);
+      const size_t in_system = NumCommon(System().masks, system.masks);
+      const size_t common = in_users + in_system;
+      if (!IsMost(in_users, Users().masks, users.masks) ||
+          !IsMost(in_system, System().masks, system.masks) || common < most) {
+        continue;
+      }
+      is_only = common > most;
+      if (is_only) best = branch;
+      most = common;
+    }
+    return is_only ? best : nullptr;
+  }
+  static bool IsMost(size_t common, const std::vector<uint64_t>& a,
+                     const std::vector<uint64_t>& b) {
+    return common * 4 >= std::max(a.size(), b.size()) * 3;
+  }
+  const PromptText& Users() {
+    if (!users_) users_ = TextOf(body_, layout_, IsUsers);
+    return *users_;
+  }
+  const PromptText& System() {
+    if (!system_) system_ = TextOf(body_, layout_, IsSystem);
+    return *system_;
+  }
+
+  const std::string_view body_;
+  const parse::RequestLayout& layout_;
+  const Identity& words_;
+  const bool brings_answer_;
+  std::optional<PromptText> users_;
+  std::optional<PromptText> system_;
+};
 
 // Chooses among the branches of a conversation with a name, which its helpers share.
 Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
@@ -537,7 +585,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
   for (const Candidate& it : candidates) {
     if (best == nullptr || compare(it.score, best->score) > 0) best = &it;
   }
-  if (best == nullptr) return ChooseUnanswered(branches, body, layout, words);
+  if (best == nullptr) return UnansweredChooser(body, layout, words).Choose(branches);
   // Turns in front of all answers are the same in many branches: a helper begins like its caller,
   // and a compaction leaves the first words. They tell nothing of whose values a branch holds.
   const bool is_proof = best->score.answers > 0 || best->score.extends;

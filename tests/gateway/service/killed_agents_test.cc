@@ -1,8 +1,8 @@
 // The agents that the rules were not made for, through a gateway whose process is killed at random
 // requests: what it knows afterwards is what its BranchStore had written. Each request extends the
 // one before all the same, nothing is missing or taken back, and a provider that binds thinking
-// refuses nothing. (A conversation without a name is not known by its first words after a kill, so
-// that seeds in which one loses its gateway after its first request show it to begin anew.)
+// refuses nothing. (Other seeds show conversations that are not known after their first request,
+// whose first text then says something else; those without a name and, after a kill, all.)
 //
 //   KVGATE_AGENT_SEED=17      runs another seed
 #include <gtest/gtest.h>
