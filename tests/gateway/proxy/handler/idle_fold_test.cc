@@ -18,14 +18,14 @@ using session::window::Mode;
 using test::ModelProvider;
 using test::SessionProxy;
 
-// The provider keeps a prefix for a second; writing it costs that many times its input.
-ledger::Prices OneSecond(int write) {
+// The provider keeps a prefix for two seconds; writing it costs that many times its input.
+ledger::Prices TwoSeconds(int write) {
   auto prices = ledger::Prices::Parse(
       R"({"date":"2026-11","providers":{"openai":[{"models":["*"],"input":1,"output":1,)"
       R"("cache_read_factor":0.01,"cache_write_factor":)" +
           std::to_string(write) +
           R"(,"source":"test","date":"2026-11",)"
-          R"("rules":{"ttl_seconds":1}}]}})",
+          R"("rules":{"ttl_seconds":2}}]}})",
       "test");
   EXPECT_TRUE(prices) << prices.error().detail;
   return *prices;
@@ -65,7 +65,7 @@ class IdleFoldTest : public ::testing::Test {
         "what is due has happened"));
   }
 
-  ledger::Prices prices = OneSecond(9);
+  ledger::Prices prices = TwoSeconds(9);
   ModelProvider provider{"up"};
 };
 
@@ -90,7 +90,7 @@ TEST_F(IdleFoldTest, WithoutAKeyOfTheUpstreamsOrWhereItIsOffNothingWaits) {
 }
 
 TEST_F(IdleFoldTest, WhatDoesNotPayIsLeftAlone) {
-  prices = OneSecond(0);
+  prices = TwoSeconds(0);
   const auto session = Make(/*has_key=*/true);
   Say(*session, 1);
   Say(*session, 2);
