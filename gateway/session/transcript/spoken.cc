@@ -23,8 +23,11 @@ std::string TextOrJson(const Json& json) {
 
 void AddContent(const Json& content, What what, Parts& parts);
 
-void AddCall(const std::string& name, const Json& arguments, Parts& parts) {
-  parts.push_back({.what = What::kCall, .text = name + ": " + TextOrJson(arguments)});
+// A function takes arguments; a tool of a provider's own, or one that takes a text, an input.
+void AddCall(const std::string& name, const Json& call, Parts& parts) {
+  const Json& arguments = MemberOf(call, "arguments");
+  const Json& given = arguments.is_null() ? MemberOf(call, "input") : arguments;
+  parts.push_back({.what = What::kCall, .text = name + ": " + TextOrJson(given)});
 }
 
 void AddBlock(const Json& block, What what, Parts& parts) {
@@ -34,7 +37,7 @@ void AddBlock(const Json& block, What what, Parts& parts) {
   } else if (type == "thinking" || type == "redacted_thinking" || type == "reasoning") {
     return;
   } else if (type == "tool_use") {
-    AddCall(StringAt(block, "name"), MemberOf(block, "input"), parts);
+    AddCall(StringAt(block, "name"), block, parts);
   } else if (type == "tool_result") {
     AddContent(MemberOf(block, "content"), What::kResult, parts);
   } else {
@@ -55,7 +58,7 @@ void AddItem(const Json& item, const std::string& type, Parts& parts) {
   if (type == "reasoning") return;
   if (type.ends_with("_call")) {
     const std::string name = StringAt(item, "name");
-    AddCall(name.empty() ? type : name, MemberOf(item, "arguments"), parts);
+    AddCall(name.empty() ? type : name, item, parts);
   } else if (type.ends_with("_output")) {
     AddContent(MemberOf(item, "output"), What::kResult, parts);
   } else {
@@ -75,8 +78,9 @@ Parts PartsOf(const Message& message) {
   const What what = StringAt(*json, "role") == "tool" ? What::kResult : What::kText;
   AddContent(MemberOf(*json, "content"), what, parts);
   for (const Json& call : MemberOf(*json, "tool_calls")) {
-    const Json& function = MemberOf(call, "function");
-    AddCall(StringAt(function, "name"), MemberOf(function, "arguments"), parts);
+    const bool is_custom = StringAt(call, "type") == "custom";
+    const Json& called = MemberOf(call, is_custom ? "custom" : "function");
+    AddCall(StringAt(called, "name"), called, parts);
   }
   return parts;
 }

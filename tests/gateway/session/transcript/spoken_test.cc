@@ -44,6 +44,19 @@ TEST(SpokenTest, EveryDialectIsReadAlike) {
             expected);
 }
 
+TEST(SpokenTest, ACallOfATextKeepsItsText) {
+  const std::string expected = "Call of patch: *** Begin\nResult: done\n";
+  EXPECT_EQ(ToPlainText(Read(Dialect::kResponses, R"([
+      {"type":"custom_tool_call","call_id":"1","name":"patch","input":"*** Begin"},
+      {"type":"custom_tool_call_output","call_id":"1","output":"done"}])")),
+            expected);
+  EXPECT_EQ(ToPlainText(Read(Dialect::kChatCompletions, R"([
+      {"role":"assistant","tool_calls":[{"id":"1","type":"custom",
+       "custom":{"name":"patch","input":"*** Begin"}}]},
+      {"role":"tool","tool_call_id":"1","content":"done"}])")),
+            expected);
+}
+
 TEST(SpokenTest, MediaAreNamedAndWhatIsEmptyIsNot) {
   EXPECT_EQ(ToPlainText(Read(Dialect::kChatCompletions, R"([
       {"role":"user","content":[{"type":"image_url","image_url":{}},
