@@ -449,9 +449,7 @@ Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_toke
   const int64_t room = context - static_cast<int64_t>(num_prompt_tokens);
   int64_t fallback = parts_.default_max_tokens > 0 ? parts_.default_max_tokens : room;
   if (request.dialect == Dialect::kCompletions) fallback = kCompletionsTokensDefault;
-  if (args.output.fallback > 0) fallback = args.output.fallback;
-  int64_t wanted = request.max_tokens.value_or(fallback);
-  if (args.output.most > 0) wanted = std::min(wanted, args.output.most);
+  const int64_t wanted = WantedTokens(request, args.output, fallback);
   const int64_t needed = wanted != 0 ? 1 : 0;
   if (room < needed || static_cast<int64_t>(num_prompt_tokens) > share) {
     // The Messages error says that one number exceeds the other, so it gets the prompt's own bound.

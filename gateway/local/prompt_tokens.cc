@@ -25,11 +25,16 @@ int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer, const Message& mess
   return static_cast<int64_t>(num_tokens);
 }
 
+int64_t WantedTokens(const protocol::form::CompletionRequest& request,
+                     const protocol::form::OutputLimit& limit, int64_t usual) {
+  const int64_t wanted = request.max_tokens.value_or(limit.fallback > 0 ? limit.fallback : usual);
+  return limit.most > 0 ? std::min(wanted, limit.most) : wanted;
+}
+
 int64_t RoomForPrompt(const RoomArgs& args) {
   int64_t room = args.prompt_tokens_max;
   if (args.caller_tokens_max > 0) room = std::min(room, args.caller_tokens_max);
-  const int64_t wanted = args.wanted > 0 ? args.wanted : room;
-  return room - std::min(wanted, room / 4);
+  return room - std::min(args.wanted, room / 4);
 }
 
 }  // namespace kvgate::local

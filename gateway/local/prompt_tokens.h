@@ -19,10 +19,15 @@ Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max,
 int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer,
                       const protocol::form::Message& message);
 
+// Returns the tokens that a request wants of its answer; `usual` of one that sets no limit, where
+// its caller's key has none either.
+int64_t WantedTokens(const protocol::form::CompletionRequest& request,
+                     const protocol::form::OutputLimit& limit, int64_t usual);
+
 struct RoomArgs {
   int64_t prompt_tokens_max = 0;  // of any prompt
   int64_t caller_tokens_max = 0;  // of this caller's; 0: no limit
-  int64_t wanted = 0;             // tokens of the answer; 0: as many as there is room for
+  int64_t wanted = 0;             // tokens of the answer
 };
 // Returns how many tokens a prompt may have that leaves room for its answer, which is a quarter of
 // what it may have at all, or less if that is wanted.

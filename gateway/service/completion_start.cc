@@ -367,14 +367,12 @@ Result<std::unique_ptr<local::EventStream>> CompletionStart::RunLocally() {
                                     .output = args_.output,
                                     .wake = args_.wake};
   if (!turn_ || !turn_->truncates) return local_->Run(run);
-  const int64_t usual =
-      args_.output.fallback > 0 ? args_.output.fallback : local_->default_max_tokens();
-  const int64_t wanted = request_.max_tokens.value_or(usual);
-  const int64_t most = args_.output.most;
-  run.prompt_tokens_max =
-      local::RoomForPrompt({.prompt_tokens_max = local_->prompt_tokens_max(),
-                            .caller_tokens_max = args_.prompt_tokens_max,
-                            .wanted = most > 0 && (wanted == 0 || wanted > most) ? most : wanted});
+  const int64_t context = local_->prompt_tokens_max();
+  const int64_t usual = local_->default_max_tokens();
+  run.prompt_tokens_max = local::RoomForPrompt(
+      {.prompt_tokens_max = context,
+       .caller_tokens_max = args_.prompt_tokens_max,
+       .wanted = local::WantedTokens(request_, args_.output, usual > 0 ? usual : context)});
   auto stream = local_->Run(run);
   if (stream || stream.error().source != protocol::form::kContextLengthSource) return stream;
   const session::TruncateArgs truncate{

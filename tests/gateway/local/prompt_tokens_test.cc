@@ -9,11 +9,22 @@ namespace kvgate::local {
 namespace {
 
 TEST(PromptTokensTest, AQuarterIsLeftForTheAnswerUnlessLessIsWanted) {
-  EXPECT_EQ(RoomForPrompt({.prompt_tokens_max = 8000}), 6000);
+  EXPECT_EQ(RoomForPrompt({.prompt_tokens_max = 8000, .wanted = 8000}), 6000);
   EXPECT_EQ(RoomForPrompt({.prompt_tokens_max = 8000, .wanted = 100}), 7900);
   EXPECT_EQ(RoomForPrompt({.prompt_tokens_max = 8000, .wanted = 100'000}), 6000);
   EXPECT_EQ(RoomForPrompt({.prompt_tokens_max = 8000, .caller_tokens_max = 400, .wanted = 100}),
             300);
+}
+
+TEST(PromptTokensTest, WhatIsWantedIsTheRequestsWithinItsKeysLimit) {
+  protocol::form::CompletionRequest request;
+  EXPECT_EQ(WantedTokens(request, {}, 500), 500);
+  EXPECT_EQ(WantedTokens(request, {.fallback = 70, .most = 90}, 500), 70);
+  EXPECT_EQ(WantedTokens(request, {.most = 90}, 500), 90);
+  request.max_tokens = 40;
+  EXPECT_EQ(WantedTokens(request, {.fallback = 70, .most = 90}, 500), 40);
+  request.max_tokens = 400;
+  EXPECT_EQ(WantedTokens(request, {.fallback = 70, .most = 90}, 500), 90);
 }
 
 TEST(PromptTokensTest, APromptAboveItsCallersLimitIsRefused) {
