@@ -255,21 +255,25 @@ constexpr Key kKeys[] = {
     {"limits", "connections",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.limits.connections); }},
     {"limits", "header_timeout_seconds",
-     [](const Value& v,
-        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds); }},
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds);
+     }},
     {"limits", "body_timeout_seconds",
-     [](const Value& v,
-        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds); }},
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds);
+     }},
     {"limits", "body_bytes_per_second_min",
-     [](const Value& v,
-        Config&
-            c) { return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min); }},
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min);
+     }},
     {"limits", "idle_timeout_seconds",
-     [](const Value& v,
-        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds); }},
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds);
+     }},
     {"limits", "write_timeout_seconds",
-     [](const Value& v,
-        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds); }},
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds);
+     }},
     {"limits", "json_depth",
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };
