@@ -26,6 +26,8 @@ constexpr std::string_view kSource = "session";
 constexpr double kTokensOfByte = 0.3;
 constexpr double kFirstMargin = 1.25;
 constexpr double kMargin = 1.1;
+// Tokens of a summary that somebody asks for; fewer say nothing.
+constexpr int64_t kAskedSummaryTokensMin = 32;
 
 Error Differs(std::string_view what) {
   return MakeError(ErrorCode::kUnavailable, protocol::form::kSessionSource,
@@ -309,7 +311,12 @@ Result<Windowed> ForceFold(const Fitting& fitting, window::Settings settings) {
   limits.high = std::max<int64_t>(0, all - 1);
   limits.low = std::max<int64_t>(1, std::min(limits.low, all / 2));
   KVGATE_TRY(const window::Fit fit, window::FitRounds(limits, num_rounds, tokens));
-  if (fit.num_left_out > 0) windowed.fold = fitting.PlanOf(fit, limits);
+  // It has at most half of what it stands for, so that the prompt becomes shorter.
+  const int64_t half = (fit.before - fit.after) / 2;
+  if (fit.num_left_out > 0 && half >= std::min(limits.summary, kAskedSummaryTokensMin)) {
+    limits.summary = std::min(limits.summary, half);
+    windowed.fold = fitting.PlanOf(fit, limits);
+  }
   return windowed;
 }
 

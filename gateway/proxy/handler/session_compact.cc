@@ -49,7 +49,7 @@ Task<Result<std::string>> Compact(RequestContext& request, Sessions& sessions,
   if (!stored) co_return stored.error();
   if (!stored->turn->fold) {
     co_return MakeError(ErrorCode::kInvalidArgument, "proxy",
-                        "The session has no rounds that could be summarised.");
+                        "The session has no rounds that a summary could shorten.");
   }
   std::unique_ptr<session::SessionFold> fold =
       sessions.BeginFold(*stored->turn, stored->body, /*is_asked=*/true);

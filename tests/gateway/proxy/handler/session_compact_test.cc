@@ -49,6 +49,8 @@ TEST(SessionCompactTest, WhatCannotBeFoldedIsRefused) {
   SessionProxy session;
   EXPECT_EQ(Post(session, "none", "compact")->status, 404);
   session.Say(Body("one"));
+  EXPECT_EQ(Post(session, "k", "compact")->status, 400);  // a summary would be longer
+  session.Say(Body(std::string(800, 'x')));
   const auto held = session.sessions.folds().Begin({.tenant = session.tenant, .key = "k"}, 1);
   EXPECT_EQ(Post(session, "k", "compact")->status, 409);
 }
