@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "base/json_escape.h"
 
@@ -13,6 +15,18 @@ namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::atomic<LogFormat> g_format{LogFormat::kText};
+
+// Never destroyed, as the logger.
+struct Output {
+  std::mutex mutex;
+  LogOutput function;
+};
+std::atomic<bool> g_has_output{false};
+
+Output& OutputOf() {
+  static Output& output = *new Output;
+  return output;
+}
 
 spdlog::logger& Logger() {
   // The logger is never destroyed, because workers may log during the destruction of statics.
@@ -59,7 +73,24 @@ void ConfigureLog(const LogOptions& options) {
 
 bool LogEnabled(LogLevel level) { return level >= g_level.load(std::memory_order_relaxed); }
 
+void SetLogOutput(LogOutput output) {
+  Output& current = OutputOf();
+  const std::lock_guard lock(current.mutex);
+  g_has_output = output != nullptr;
+  current.function = std::move(output);
+}
+
+bool HasLogOutput() { return g_has_output; }
+
 void LogLine(LogLevel level, std::string_view part, std::string_view message) {
+  if (g_has_output.load(std::memory_order_acquire)) {
+    Output& output = OutputOf();
+    const std::lock_guard lock(output.mutex);
+    if (output.function) {
+      output.function(level, part, message);
+      return;
+    }
+  }
   if (g_format.load(std::memory_order_relaxed) == LogFormat::kJson) {
     Logger().log(ToSpdlog(level), R"("part":"{}","message":"{}")", EscapeJson(part),
                  EscapeJson(message));

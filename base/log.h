@@ -1,8 +1,10 @@
-// Logging: levels, text or JSON lines on stderr. Prompt texts and secrets must never be logged.
+// Logging: levels, text or JSON lines on stderr, or lines for a function. Prompt texts and secrets
+// must never be logged.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,12 @@ struct LogOptions {
 // Thread-safe. To be called once at start; until then the defaults apply.
 void ConfigureLog(const LogOptions& options);
 bool LogEnabled(LogLevel level);
+// Lines go to this function instead of stderr, one at a time; null: to stderr again. It must log
+// nothing. Thread-safe: no line goes to the one before once it returns.
+using LogOutput =
+    std::function<void(LogLevel level, std::string_view part, std::string_view message)>;
+void SetLogOutput(LogOutput output);
+bool HasLogOutput();
 // `part` names the folder that logs: "store", "engine".
 void LogLine(LogLevel level, std::string_view part, std::string_view message);
 

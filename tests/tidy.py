@@ -384,6 +384,8 @@ def namespace_of(folder):
         words = words[2:]
     elif words[0] in ("engine", "gateway") and len(words) > 1:
         words = words[1:]
+    elif words[0] == "sdk":
+        words = ["sdk", *words[2:]] if words[1:2] == ["src"] else []
     return "::".join(["kvgate", *words])
 
 

@@ -43,8 +43,10 @@ PARTS = {
     # The composition root.
     "gateway/runtime": "base engine engine/model engine/modelfile engine/text engine/tier "
                        "gateway/access gateway/config gateway/http gateway/ledger gateway/local "
-                       "gateway/metrics gateway/service gateway/session gateway/upstream kernels "
-                       "kernels/cpu kernels/cuda store",
+                       "gateway/metrics gateway/proxy gateway/service gateway/session "
+                       "gateway/upstream kernels kernels/cpu kernels/cuda store",
+    "sdk": "base gateway/config gateway/ledger gateway/metrics gateway/proxy gateway/runtime "
+           "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/server": "base gateway/http gateway/local gateway/protocol store",
@@ -93,6 +95,9 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/http/socketless_test.cc": "a server and the proxy alone, beside each other",
     "tests/gateway/proxy/simulation/simulation_test.cc": "requests on one simulated network",
     "tests/gateway/local/round_trip_test.cc": "calls, from a template's text to the parser's",
+    "tests/sdk/conformance_test.cc": "both kinds of client, through the C++ interface",
+    "tests/sdk/keys_test.cc": "what callers may do, through the C++ interface",
+    "tests/sdk/lifecycle_test.cc": "a gateway in the process, from its beginning to its end",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_experts_test.cc": "one suite for all backends",
@@ -142,6 +147,12 @@ TESTED_ELSEWHERE = {
         "tests/engine/text/tokenizer/tokenizer_test.cc",
     "engine/text/tokenizer/vocabulary/word_table.cc":
         "tests/engine/text/tokenizer/bpe_tokenizer_test.cc",
+    "sdk/src/log_output.cc": "tests/sdk/lifecycle_test.cc",
+    "sdk/src/transport/answer_job.cc": "tests/sdk/src/transport/remote_job_test.cc",
+    "sdk/src/transport/embedded.cc": "tests/sdk/lifecycle_test.cc",
+    "sdk/src/transport/exchange.cc": "tests/sdk/src/transport/remote_job_test.cc",
+    "sdk/src/transport/in_process_job.cc": "tests/sdk/conformance_test.cc",
+    "sdk/src/transport/remote.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "gateway/cli/bench.cc": "tests/gateway/bench/bench_engine_test.cc",
     "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",

@@ -156,7 +156,7 @@ Result<int> Chat(const ChatFlags& flags) {
   metrics::Registry registry;
   KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
                                                          .registry = registry,
-                                                         .listens = false,
+                                                         .takes_requests = false,
                                                          .needs_engine = true}));
   const auto answerer = server::MakeLocalAnswerer(*gateway->provider(), flags.answer);
   return Converse(Talk(*answerer, flags.system, false));

@@ -71,7 +71,7 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
   const upstream::wire::HeaderFields fields;
   KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
                                                          .registry = registry,
-                                                         .listens = false,
+                                                         .takes_requests = false,
                                                          .needs_disk = true,
                                                          .needs_engine = true}));
   Result<std::string> done;

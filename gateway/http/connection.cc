@@ -48,8 +48,9 @@ BodyRule BodyRuleOf(const proxy::handler::RouteResult& found) {
   return found.match ? found.match->body : BodyRule::kJson;
 }
 
-uint64_t BodyLimit(const ServerOptions& options, const proxy::handler::RouteResult& found) {
-  return BodyRuleOf(found) == BodyRule::kPieces ? options.import_bytes_max : options.body_bytes_max;
+uint64_t BodyLimit(const ConnectionContext& context, const proxy::handler::RouteResult& found) {
+  return BodyRuleOf(found) == BodyRule::kPieces ? context.options.import_bytes_max
+                                                : context.body_bytes_max();
 }
 
 bool IsLoopback(const asio::ip::tcp::socket& socket) {
@@ -186,7 +187,7 @@ void Connection::BeginRequest() {
       static_cast<uint32_t>(std::min<size_t>(header_max, std::numeric_limits<uint32_t>::max())));
   // The route, and with it the exact limit, is known only when the head has been read.
   parser_->body_limit(
-      std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
+      std::max<uint64_t>(context_.body_bytes_max(), context_.options.import_bytes_max));
 }
 
 Task<beast::error_code> Connection::ReadHead() {
@@ -246,17 +247,14 @@ std::optional<Response> Connection::CheckHead(const RouteResult& found) {
            rule == BodyRule::kNone ? "application/json" : request_->Header("content-type"),
        .http_1_0 = message.version() < 11,
        .takes_bytes = rule == BodyRule::kPieces});
-  if (refusal) return refusal;
-  const access::Access access = found.match ? found.match->access : access::Access::kUser;
-  const Result<void> allowed = access::CheckAccess(access, request_->caller().evidence());
-  return allowed ? message::CheckUpgrade(message) : ErrorResponse(allowed.error());
+  return refusal;
 }
 
 Task<bool> Connection::ServeOne() {
   BeginRequest();
   const beast::error_code code = co_await ReadHead();
   if (code) {
-    const bool again = co_await AnswerReadError(code, context_.options.body_bytes_max);
+    const bool again = co_await AnswerReadError(code, context_.body_bytes_max());
     co_return again;
   }
   const auto& message = parser_->get();
@@ -268,7 +266,7 @@ Task<bool> Connection::ServeOne() {
   }
   TakeHead();
   RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
-  const uint64_t body_limit = BodyLimit(context_.options, found);
+  const uint64_t body_limit = BodyLimit(context_, found);
   parser_->body_limit(body_limit);
   sink_.BeginRequest({.keep_alive = message.keep_alive() && !context_.draining.load(),
                       .http_1_0 = message.version() < 11,
@@ -284,42 +282,37 @@ Task<bool> Connection::ServeOne() {
     const bool again = co_await Refuse(std::move(*refusal), "refused");
     co_return again;
   }
-  if (!found.match && ForwardsUnknown()) found.match = proxy::handler::UnknownRoute();
-  if (!found.match) {
-    const bool again = co_await Refuse(std::move(found.refusal), "unknown");
+  proxy::handler::Entry entry = proxy::handler::Enter(*request_, std::move(found));
+  refusal = entry.is_let_in ? message::CheckUpgrade(message) : std::nullopt;
+  if (refusal) {
+    const bool again = co_await Refuse(std::move(*refusal), "refused");
     co_return again;
   }
-  const bool again = co_await Answer(std::move(found));
+  if (!entry.match) {
+    const bool again = co_await Refuse(std::move(entry.refusal), entry.refused_as());
+    co_return again;
+  }
+  const bool again = co_await Answer(std::move(*entry.match));
   co_return again;
 }
 
-// Checks all upstreams, because the one to ask is known only after the body, which names the model,
-// is read.
-bool Connection::ForwardsUnknown() const {
-  const auto& all = targets_->upstreams->all();
-  return PathOf(request_->head().target).starts_with("/v1/") &&
-         std::any_of(all.begin(), all.end(), [this](const auto& upstream) {
-           return request_->caller().MaySendUnknown(*upstream);
-         });
-}
-
-Task<bool> Connection::Answer(RouteResult found) {
-  request_->place() = std::move(found.match->place);
+Task<bool> Connection::Answer(proxy::handler::RouteMatch match) {
+  request_->place() = std::move(match.place);
   if (!request_->Header("expect").empty() && request_->head().is_framed && !parser_->is_done()) {
     const bool written = co_await sink_.WriteRaw(message::kContinue);
     if (!written) co_return false;
   }
-  if (found.match->body != BodyRule::kPieces) {
+  if (match.body != BodyRule::kPieces) {
     const bool is_read = co_await ReadBody();
     if (!is_read) co_return false;
   }
-  co_await found.match->handler->Serve(*request_);
+  co_await match.handler->Serve(*request_);
   if (sink_.is_answered() && !body_.is_complete()) co_await Linger(LingerBytes());
   co_return sink_.is_answered() && sink_.keep_alive() && body_.is_complete();
 }
 
 Task<bool> Connection::ReadBody() {
-  const uint64_t body_limit = context_.options.body_bytes_max;
+  const uint64_t body_limit = context_.body_bytes_max();
   BodyReader::Outcome outcome =
       co_await body_.ReadWhole(request_->body().bytes(), request_->body().lease());
   if (outcome.no_room) {
@@ -399,7 +392,7 @@ Task<bool> Connection::Send(Response response, std::string_view route) {
 }
 
 size_t Connection::LingerBytes() const {
-  return std::max(context_.options.body_bytes_max + kDrainedBeyondBytes, kDrainedBytesMin);
+  return std::max(context_.body_bytes_max() + kDrainedBeyondBytes, kDrainedBytesMin);
 }
 
 Task<void> Connection::Linger(size_t bytes_max) {

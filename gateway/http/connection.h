@@ -23,6 +23,7 @@
 #include "gateway/http/server.h"
 #include "gateway/http/socket/client_stream.h"
 #include "gateway/http/socket/task.h"
+#include "gateway/proxy/handler/entry.h"
 #include "gateway/proxy/handler/router.h"
 #include "gateway/proxy/request/environment.h"
 #include "gateway/proxy/request/request_context.h"
@@ -36,6 +37,8 @@ struct ConnectionContext {
   const CurrentTls& tls;
   proxy::request::Environment& environment;
   std::atomic<bool> draining{false};
+
+  size_t body_bytes_max() const { return environment.options.body_bytes_max; }
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -71,11 +74,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Takes what the head says; rewrites the target to the routes' spelling before anything reads it.
   void TakeHead();
   proxy::request::RequestHead HeadOfRequest();
-  // The refusal of a request by its head, if it is not to be served.
+  // The refusal of a request by its head, if that does not say what it must.
   std::optional<proxy::request::Response> CheckHead(const RouteResult& found);
-  // True if some upstream takes requests for unknown paths of this caller.
-  bool ForwardsUnknown() const;
-  socket::Task<bool> Answer(RouteResult found);
+  socket::Task<bool> Answer(proxy::handler::RouteMatch match);
   // Returns false if the body was not read; a client that is still there has been answered then.
   socket::Task<bool> ReadBody();
   socket::Task<bool> RefuseOverLimit();

@@ -15,6 +15,7 @@
 #include "gateway/local/maintenance.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/metrics/prompt_metrics.h"
+#include "gateway/proxy/host/host.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/local_engine.h"
 #include "gateway/runtime/machine/device.h"
@@ -203,7 +204,10 @@ class OpenRuntime final : public Runtime {
     }
     service_.AddCollector([this](auto& writer) { sessions_.Collect(writer); });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
-    if (options_.listens) KVGATE_TRY_VOID(Listen());
+    if (options_.takes_requests) KVGATE_TRY_VOID(OpenHost());
+    if (options_.takes_requests && options_.listens) {
+      KVGATE_TRY_VOID(OpenServer(config_.server.listen));
+    }
     if (HasEngine(options_)) KVGATE_TRY_VOID(StartEngine());
     Publish();
     return {};
@@ -211,10 +215,30 @@ class OpenRuntime final : public Runtime {
 
   service::Service& service() override { return service_; }
   const local::LocalProvider* provider() const override { return provider_; }
+  proxy::host::Host* host() override { return host_.get(); }
+  const std::string& admin_token() const override { return admin_token_; }
   std::string url() const override { return server_ ? server_->url() : ""; }
 
+  Result<void> Listen(const std::string& address) override {
+    KVGATE_CHECK(host_ != nullptr && server_ == nullptr, "it takes no requests, or listens");
+    config::Config listening = config_;
+    listening.server.listen = address;
+    KVGATE_TRY_VOID(ListenAddress(listening));
+    KVGATE_TRY_VOID(OpenServer(address));
+    Publish();
+    return {};
+  }
+
+  void StopListening(const Pause& pause) override {
+    if (!server_) return;
+    server_->BeginDrain();
+    DrainServer(pause);
+    server_.reset();
+    Publish();
+  }
+
   Result<void> Reload(config::Config next) override {
-    KVGATE_CHECK(server_ != nullptr, "nothing listens");
+    KVGATE_CHECK(host_ != nullptr, "no requests are taken");
     const Result<void> taken = Take(std::move(next));
     Publish();
     return taken;
@@ -223,25 +247,32 @@ class OpenRuntime final : public Runtime {
   void Stop(const Pause& pause) override {
     maintenance_.reset();
     service_.BeginDrain();
+    if (host_) host_->BeginDrain();
     if (server_) {
       server_->BeginDrain();
       DrainServer(pause);
       server_.reset();
     }
+    host_.reset();
     if (local_ && !local_->engine().Drain(kFlushGrace)) {
       KVGATE_LOG(kWarning, kSource, "not all KV reached the disk within {} s", kFlushGrace.count());
     }
   }
 
  private:
-  Result<void> Listen() {
-    KVGATE_TRY(const config::HostPort address, config::ParseHostPort(config_.server.listen));
-    http::ServerOptions options = ToServerOptions(config_, address, admin_token_);
-    options.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
-    options.prompts = &prompts_;
-    options.sessions = &sessions_;
-    options.prices = &prices_;
-    KVGATE_TRY(server_, http::Server::Open(options, service_));
+  Result<void> OpenHost() {
+    proxy::host::HostOptions options = ToHostOptions(config_, admin_token_);
+    options.requests.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
+    options.requests.prompts = &prompts_;
+    options.requests.sessions = &sessions_;
+    options.requests.prices = &prices_;
+    KVGATE_TRY(host_, proxy::host::Host::Open(options, service_));
+    return {};
+  }
+
+  Result<void> OpenServer(const std::string& listen) {
+    KVGATE_TRY(const config::HostPort address, config::ParseHostPort(listen));
+    KVGATE_TRY(server_, http::Server::Open(ToServerOptions(config_, address), *host_));
     return {};
   }
 
@@ -279,14 +310,16 @@ class OpenRuntime final : public Runtime {
     return {};
   }
 
-  // Leaves the address where commands on the same data directory find it.
+  // Leaves the address where commands on the same data directory find it, or that there is none.
   void Publish() {
-    if (!tier_.directory || !server_) return;
-    if (const auto published =
-            tier_.directory->PublishAddress({.url = server_->url(),
-                                             .certificate_sha256 = server_->certificate_sha256(),
-                                             .admin_token = admin_token_});
-        !published) {
+    if (!tier_.directory || !options_.takes_requests) return;
+    store::ServerAddress address;
+    if (server_) {
+      address = {.url = server_->url(),
+                 .certificate_sha256 = server_->certificate_sha256(),
+                 .admin_token = admin_token_};
+    }
+    if (const auto published = tier_.directory->PublishAddress(address); !published) {
       KVGATE_LOG(kWarning, kSource, "`kvgate cache` will not find this server: {}",
                  published.error().ToString());
     }
@@ -295,7 +328,10 @@ class OpenRuntime final : public Runtime {
   Result<void> Take(config::Config next) {
     const std::string unread = UnreadTables(config_, next);
     KVGATE_TRY(next, Reloadable(config_, std::move(next)));
-    KVGATE_TRY_VOID(server_->Reload(ToTargetOptions(next)));
+    // A certificate that cannot be used must be found before anything has changed.
+    if (server_) KVGATE_TRY_VOID(http::socket::ListenerTls::Open(ToTlsOptions(next)));
+    KVGATE_TRY_VOID(host_->Reload(ToTargetOptions(next)));
+    if (server_) KVGATE_TRY_VOID(server_->Reload(ToTlsOptions(next)));
     KVGATE_LOG(kInfo, kSource, "configuration read again: {} upstreams, {} routes, {} keys{}",
                next.upstreams.size(), next.routes.size(), next.keys.size(),
                unread.empty() ? "" : "; what changed in " + unread + " is read at the next start");
@@ -341,6 +377,7 @@ class OpenRuntime final : public Runtime {
   service::Service service_;
   const local::LocalProvider* provider_ = nullptr;  // the service's
   std::unique_ptr<upstream::ExchangeLog> wrapped_log_;
+  std::unique_ptr<proxy::host::Host> host_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<local::Maintenance> maintenance_;
 };

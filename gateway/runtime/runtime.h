@@ -20,6 +20,10 @@ namespace kvgate::local {
 class LocalProvider;
 }
 
+namespace kvgate::proxy::host {
+class Host;
+}
+
 namespace kvgate::service {
 class Service;
 }
@@ -38,7 +42,8 @@ class Runtime {
   struct Options {
     config::Config config;
     metrics::Registry& registry;  // outlives the runtime, which adds its own metrics to it
-    bool listens = true;          // false: no port; only this process uses it
+    bool listens = true;          // false: no port at first; see Listen
+    bool takes_requests = true;   // false: only service() is used; there is no host and no port
     bool needs_disk = false;      // true: Open fails without a usable data directory
     bool needs_engine = false;    // true: has one even if the configuration only forwards
     WrapLog wrap_log = {};        // may be empty
@@ -58,12 +63,24 @@ class Runtime {
   virtual service::Service& service() = 0;
   // Null without a local model.
   virtual const local::LocalProvider* provider() const = 0;
+  // What requests of this process run on, from the time when Open has returned. Null if none are
+  // taken.
+  virtual proxy::host::Host* host() = 0;
+  // The token that makes a request of this process an admin's.
+  virtual const std::string& admin_token() const = 0;
   // "http://127.0.0.1:8080"; empty if it does not listen.
   virtual std::string url() const = 0;
 
+  // Listens on this address, "ADDRESS:PORT", with the certificate of the configuration. Fails as
+  // Open does. REQUIRES: it takes requests and does not listen.
+  virtual Result<void> Listen(const std::string& address) = 0;
+  // Ends listening: new connections are refused, running answers get server.drain_seconds, and
+  // requests of this process go on.
+  virtual void StopListening(const Pause& pause) = 0;
+
   // Takes upstreams, routes, keys, the engine's mode and the certificate from `next`, and publishes
   // the address anew. New requests use them; requests that have begun keep theirs. A failure
-  // changes nothing. REQUIRES: it listens. One thread at a time.
+  // changes nothing. REQUIRES: it takes requests. One thread at a time, as Listen.
   virtual Result<void> Reload(config::Config next) = 0;
 
   // Refuses new requests, gives running ones server.drain_seconds, tells the clients of the rest

@@ -44,30 +44,26 @@ Result<config::HostPort> ListenAddress(const config::Config& config) {
   return listen;
 }
 
-http::TargetOptions ToTargetOptions(const config::Config& config) {
-  return {.tls = {.cert_file = config.server.tls_cert,
-                  .key_file = config.server.tls_key,
-                  .min_version = config.server.tls_min_version},
-          .proxy = {.upstreams = config.upstreams,
-                    .routes = config.routes,
-                    .keys = config.keys,
-                    .engine = config.engine,
-                    .metrics = config.metrics}};
+proxy::request::TargetOptions ToTargetOptions(const config::Config& config) {
+  return {.upstreams = config.upstreams,
+          .routes = config.routes,
+          .keys = config.keys,
+          .engine = config.engine,
+          .metrics = config.metrics};
 }
 
-http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
-                                    const std::string& admin_token) {
+http::socket::ListenerTls::Options ToTlsOptions(const config::Config& config) {
+  return {.cert_file = config.server.tls_cert,
+          .key_file = config.server.tls_key,
+          .min_version = config.server.tls_min_version};
+}
+
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen) {
   const config::LimitsConfig& limits = config.limits;
-  return {.admin_token = admin_token,
-          .address = listen.host,
+  return {.address = listen.host,
           .port = listen.port,
-          .threads = config.server.threads,
-          .pools = {.store_timeout = std::chrono::seconds(config.store.timeout_seconds)},
-          .targets = ToTargetOptions(config),
+          .tls = ToTlsOptions(config),
           .allowed_hosts = config.server.allowed_hosts,
-          .body_bytes_max = limits.body_bytes,
-          .bodies_bytes_max = limits.bodies_bytes,
-          .tenant_bodies_share = limits.tenant_bodies_share,
           .import_bytes_max = limits.import_bytes,
           .header_bytes_max = limits.header_bytes,
           .connections_max = limits.connections,
@@ -76,6 +72,16 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .body_bytes_per_second_min = static_cast<uint64_t>(limits.body_bytes_per_second_min),
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
+}
+
+proxy::host::HostOptions ToHostOptions(const config::Config& config,
+                                       const std::string& admin_token) {
+  return {.threads = config.server.threads,
+          .pools = {.store_timeout = std::chrono::seconds(config.store.timeout_seconds)},
+          .bodies_bytes_max = config.limits.bodies_bytes,
+          .tenant_bodies_share = config.limits.tenant_bodies_share,
+          .requests = {.admin_token = admin_token, .body_bytes_max = config.limits.body_bytes},
+          .targets = ToTargetOptions(config)};
 }
 
 Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config) {

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/http/server.h"
+#include "gateway/proxy/host/host.h"
 #include "gateway/session/sessions.h"
 #include "store/meta/turn_store.h"
 
@@ -19,9 +20,11 @@ bool HasLocalModel(const config::Config& config);
 // since only keys can tell whom to let in. Warns if there are keys but none is an admin's.
 Result<config::HostPort> ListenAddress(const config::Config& config);
 
-http::TargetOptions ToTargetOptions(const config::Config& config);
-http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
-                                    const std::string& admin_token);
+proxy::request::TargetOptions ToTargetOptions(const config::Config& config);
+http::socket::ListenerTls::Options ToTlsOptions(const config::Config& config);
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen);
+proxy::host::HostOptions ToHostOptions(const config::Config& config,
+                                       const std::string& admin_token);
 
 // Returns the words that ask for a summary. Fails with kInvalidArgument for a file that cannot be
 // used.

@@ -6,8 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/http/hosted_server.h"
 
 namespace kvgate::bench {
 namespace {
@@ -16,9 +16,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
 struct Fixture {
-  explicit Fixture(test::Script script = {}) : gateway(std::move(script)) {
-    server = std::move(*http::Server::Open({}, gateway.service));
-  }
+  explicit Fixture(test::Script script = {}) : gateway(std::move(script)) {}
   BenchLoadOptions Options() const {
     // The fake engine has a thread per request, so a few dozen requests must do.
     return {.url = server->url(),
@@ -31,7 +29,8 @@ struct Fixture {
             .token_id_max = 100};
   }
   test::Gateway gateway;
-  std::unique_ptr<http::Server> server;
+  http::HostedServer hosted{gateway.service};
+  http::Server* server = hosted.server.get();
 };
 
 TEST(BenchLoadTest, CountsWhatCameAndHowLongItTook) {

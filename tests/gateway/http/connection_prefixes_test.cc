@@ -89,7 +89,7 @@ class LargeKvStore final : public store::MemoryKvStore {
 TEST(ConnectionPrefixesTest, VerifyingMayTakeAnyTimeAsLongAsItGetsOn) {
   for (const bool gets_on : {true, false}) {
     LargeKvStore kv(gets_on);
-    TestServer server({.options = {.pools = {.bulk_timeout = milliseconds(400)}}, .kv = &kv});
+    TestServer server({.host = {.pools = {.bulk_timeout = milliseconds(400)}}, .kv = &kv});
     const RawResponse reply = Exchange(server, Post("/kvgate/v1/prefixes/verify", "{}"));
     EXPECT_EQ(reply.status, gets_on ? 200 : 503);
     EXPECT_THAT(reply.body, HasSubstr(gets_on ? "\"checked\":60" : "within 400 ms"));
@@ -98,7 +98,9 @@ TEST(ConnectionPrefixesTest, VerifyingMayTakeAnyTimeAsLongAsItGetsOn) {
 
 TEST(ConnectionPrefixesTest, WhatIsNoPrefixFileOrTooLargeIsRefused) {
   test::FakeKvStore kv;
-  TestServer server({.options = {.body_bytes_max = 100, .import_bytes_max = 1000}, .kv = &kv});
+  TestServer server({.options = {.import_bytes_max = 1000},
+                     .host = {.requests = {.body_bytes_max = 100}},
+                     .kv = &kv});
   const auto status = [&](const std::string& request) { return Exchange(server, request).status; };
   EXPECT_EQ(status(PostBytes("/kvgate/v1/prefixes/import", std::string(900, 'x'))), 400);
   EXPECT_EQ(status(PostBytes("/kvgate/v1/prefixes/import", "")), 400);

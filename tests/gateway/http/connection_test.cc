@@ -15,9 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(ConnectionTest, TheHeadOfASilentStreamGoesOutAfterItsDelay) {
-  TestServer server(
-      {.script = {.first_delay = milliseconds(60'000)},
-       .options = {.head_delay = milliseconds(300), .poll_interval = milliseconds(20)}});
+  TestServer server({.script = {.first_delay = milliseconds(60'000)},
+                     .options = {.poll_interval = milliseconds(20)},
+                     .host = {.requests = {.head_delay = milliseconds(300)}}});
   RawClient client(server.port());
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChatStream)));
@@ -48,9 +48,9 @@ TEST(ConnectionTest, AnErrorBeforeAStreamsHeadHasItsOwnStatusAndRetryAfter) {
 }
 
 TEST(ConnectionTest, AnErrorAfterAStreamsHeadIsItsLastEvent) {
-  TestServer server(
-      {.script = RefusesAfter(milliseconds(1000)),
-       .options = {.head_delay = milliseconds(100), .poll_interval = milliseconds(20)}});
+  TestServer server({.script = RefusesAfter(milliseconds(1000)),
+                     .options = {.poll_interval = milliseconds(20)},
+                     .host = {.requests = {.head_delay = milliseconds(100)}}});
   const RawResponse response = Exchange(server, Post("/v1/chat/completions", kChatStream));
   EXPECT_EQ(response.status, 200);
   EXPECT_THAT(response.body, HasSubstr("rate_limit_exceeded"));
@@ -59,9 +59,9 @@ TEST(ConnectionTest, AnErrorAfterAStreamsHeadIsItsLastEvent) {
 
 TEST(ConnectionTest, PingsASilentStream) {
   TestServer server({.script = {.first_delay = milliseconds(1000)},
-                     .options = {.ping_interval = milliseconds(100),
-                                 .head_delay = milliseconds(100),
-                                 .poll_interval = milliseconds(20)}});
+                     .options = {.poll_interval = milliseconds(20)},
+                     .host = {.requests = {.ping_interval = milliseconds(100),
+                                           .head_delay = milliseconds(100)}}});
   const RawResponse response = Exchange(server, Post("/v1/chat/completions", kChatStream));
   EXPECT_THAT(response.body, HasSubstr(": ping\n\n"));
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n"));
@@ -107,7 +107,7 @@ TEST(ConnectionTest, AnswersExpectContinueBeforeTheBody) {
 }
 
 TEST(ConnectionTest, AnOversizedBodyGets413ThatASendingClientCanRead) {
-  TestServer server({.options = {.body_bytes_max = 100'000}});
+  TestServer server({.host = {.requests = {.body_bytes_max = 100'000}}});
   const std::string piece(1 << 16, 'x');
   for (const bool chunked : {false, true}) {
     RawClient client(server.port());
@@ -226,9 +226,9 @@ TEST(ConnectionTest, AllOfAPipelineIsAnsweredThoughItsClientStopsSending) {
 }
 
 TEST(ConnectionTest, BodiesBeyondTheBudgetAreRefusedUnreadAndTakenWhenThereIsRoom) {
-  TestServer server({.options = {.body_bytes_max = size_t{1} << 20,
-                                 .bodies_bytes_max = uint64_t{2} << 20,
-                                 .tenant_bodies_share = 1}});
+  TestServer server({.host = {.bodies_bytes_max = uint64_t{2} << 20,
+                              .tenant_bodies_share = 1,
+                              .requests = {.body_bytes_max = size_t{1} << 20}}});
   // Two requests that lack only their last byte hold all of the budget.
   const std::string body = fmt::format(
       R"({{"model":"local","messages":[{{"role":"user","content":"hi"}}],"user":"{}"}})",

@@ -192,10 +192,10 @@ TEST(ServerTest, AnEngineErrorHasAStatusOrEndsTheStream) {
 
 TEST(ServerTest, TwoServersCannotShareAPort) {
   TestServer server;
-  const auto second = Server::Open({.port = server.port()}, server.gateway.service);
+  const auto second = Server::Open({.port = server.port()}, *server.hosted.host);
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().detail, HasSubstr(std::to_string(server.port())));
-  EXPECT_FALSE(Server::Open({.address = "not an address"}, server.gateway.service));
+  EXPECT_FALSE(Server::Open({.address = "not an address"}, *server.hosted.host));
 }
 
 }  // namespace

@@ -155,10 +155,9 @@ struct Pair {
   Side without;
   const Script script = {.pieces = {"Hello"}};  // two pieces may go out as one
   TestServer server{{.script = script,
-                     .options = {.targets = {.proxy = with.Targets()},
-                                 .poll_interval = milliseconds(5),
-                                 .exchange_log = &with.log,
-                                 .prompts = &with.prompts}}};
+                     .options = {.poll_interval = milliseconds(5)},
+                     .host = {.requests = {.exchange_log = &with.log, .prompts = &with.prompts},
+                              .targets = with.Targets()}}};
   TestProxy proxy{{.script = script,
                    .targets = without.Targets(),
                    .options = {.exchange_log = &without.log, .prompts = &without.prompts}}};

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/http/hosted_server.h"
 #include "tests/gateway/http/raw_client.h"
 #include "tests/wait_until.h"
 
@@ -26,19 +26,20 @@ using test::Script;
 struct Setup {
   Script script = {};
   ServerOptions options = {};
+  proxy::host::HostOptions host = {};
   store::kv::KvStore* kv = nullptr;
 };
 
 struct TestServer {
-  explicit TestServer(Setup setup = {}) : gateway(std::move(setup.script), setup.kv) {
-    auto opened = Server::Open(setup.options, gateway.service);
-    EXPECT_TRUE(opened) << opened.error().ToString();
-    server = std::move(*opened);
-  }
+  explicit TestServer(Setup setup = {})
+      : gateway(std::move(setup.script), setup.kv),
+        hosted(gateway.service, setup.options, setup.host),
+        server(hosted.server) {}
   uint16_t port() const { return server->port(); }
 
   Gateway gateway;
-  std::unique_ptr<Server> server;
+  HostedServer hosted;
+  std::unique_ptr<Server>& server;
 };
 
 inline std::string Get(std::string_view path, std::string_view more = "") {

@@ -51,18 +51,18 @@ TEST(SettingsTest, EveryLimitReachesTheServer) {
   config.limits.body_bytes_per_second_min = 1006;
   config.limits.idle_timeout_seconds = 14;
   config.limits.write_timeout_seconds = 15;
-  const http::ServerOptions options =
-      ToServerOptions(config, {.host = "127.0.0.1", .port = 82}, "token");
-  EXPECT_EQ(options.admin_token, "token");
+  const http::ServerOptions options = ToServerOptions(config, {.host = "127.0.0.1", .port = 82});
+  const proxy::host::HostOptions host = ToHostOptions(config, "token");
+  EXPECT_EQ(host.requests.admin_token, "token");
   EXPECT_EQ(options.address, "127.0.0.1");
   EXPECT_EQ(options.port, 82);
-  EXPECT_EQ(options.threads, 7);
-  EXPECT_EQ(options.pools.store_timeout, std::chrono::seconds(11));
-  EXPECT_EQ(options.targets.tls.cert_file, "cert.pem");
-  EXPECT_EQ(options.targets.proxy.upstreams.size(), 1u);
-  EXPECT_EQ(options.body_bytes_max, 1001u);
-  EXPECT_EQ(options.bodies_bytes_max, 1002u);
-  EXPECT_EQ(options.tenant_bodies_share, 0.25);
+  EXPECT_EQ(host.threads, 7);
+  EXPECT_EQ(host.pools.store_timeout, std::chrono::seconds(11));
+  EXPECT_EQ(options.tls.cert_file, "cert.pem");
+  EXPECT_EQ(host.targets.upstreams.size(), 1u);
+  EXPECT_EQ(host.requests.body_bytes_max, 1001u);
+  EXPECT_EQ(host.bodies_bytes_max, 1002u);
+  EXPECT_EQ(host.tenant_bodies_share, 0.25);
   EXPECT_EQ(options.import_bytes_max, 1003u);
   EXPECT_EQ(options.header_bytes_max, 1004u);
   EXPECT_EQ(options.connections_max, 1005);
@@ -84,7 +84,7 @@ TEST(SettingsTest, AReloadKeepsTheAddressAndTakesTheUpstreams) {
   ASSERT_TRUE(taken) << taken.error().ToString();
   EXPECT_EQ(taken->server.listen, "127.0.0.1:81");
   EXPECT_EQ(taken->upstreams.front().name, "two");
-  EXPECT_EQ(ToTargetOptions(*taken).proxy.engine.mode, "stabilize");
+  EXPECT_EQ(ToTargetOptions(*taken).engine.mode, "stabilize");
 }
 
 TEST(SettingsTest, WhetherThereAreUpstreamsDoesNotChange) {

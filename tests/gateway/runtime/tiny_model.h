@@ -10,21 +10,25 @@
 
 namespace kvgate::test {
 
+inline Result<void> MakeTinyModel(const std::filesystem::path& path, int context) {
+  return model::MakeModel({.architecture = "llama",
+                           .num_layers = 1,
+                           .hidden_dim = 64,
+                           .num_heads = 2,
+                           .num_kv_heads = 1,
+                           .ffn_dim = 64,
+                           .vocab_size = 512,
+                           .context_length = context,
+                           .dtype = kernels::DType::kF16,
+                           .seed = 1,
+                           .name = "tiny"},
+                          path);
+}
+
 // Writes a model into `folder` and returns a configuration with that folder's data directory.
 inline config::Config TinyConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "tiny.gguf";
-  const auto made = model::MakeModel({.architecture = "llama",
-                                      .num_layers = 1,
-                                      .hidden_dim = 64,
-                                      .num_heads = 2,
-                                      .num_kv_heads = 1,
-                                      .ffn_dim = 64,
-                                      .vocab_size = 512,
-                                      .context_length = 256,
-                                      .dtype = kernels::DType::kF16,
-                                      .seed = 1,
-                                      .name = "tiny"},
-                                     path);
+  const auto made = MakeTinyModel(path, 256);
   EXPECT_TRUE(made) << made.error().ToString();
   config::Config config;
   config.engine.model = path.string();

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/http/hosted_server.h"
 
 namespace kvgate::cli::server {
 namespace {
@@ -55,7 +55,8 @@ TEST(SseTextTest, TheUsageIsWhatTheServerSays) {
 
 TEST(AnswererTest, AServerAndAnEngineInThisProcessAnswerAlike) {
   test::Gateway gateway;
-  const auto server = std::move(*http::Server::Open({}, gateway.service));
+  const http::HostedServer hosted(gateway.service);
+  const http::Server* server = hosted.server.get();
   const local::LocalProvider local({.engine = gateway.engine,
                                     .tokenizer = gateway.tokenizer,
                                     .chat_format = std::make_unique<test::FakeChatFormat>(),

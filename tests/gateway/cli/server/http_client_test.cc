@@ -7,8 +7,8 @@
 #include <chrono>
 #include <thread>
 
-#include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/http/hosted_server.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::cli::server {
@@ -20,11 +20,10 @@ constexpr const char* kStream =
     R"({"model":"local","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
 struct Fixture {
-  explicit Fixture(test::Script script = {}) : gateway(std::move(script)) {
-    server = std::move(*http::Server::Open({}, gateway.service));
-  }
+  explicit Fixture(test::Script script = {}) : gateway(std::move(script)) {}
   test::Gateway gateway;
-  std::unique_ptr<http::Server> server;
+  http::HostedServer hosted{gateway.service};
+  http::Server* server = hosted.server.get();
 };
 
 TEST(FetchHttpTest, ReadsWholeAndChunkedBodies) {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "gateway/cli/server/http_client.h"
-#include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/http/hosted_server.h"
 #include "tests/gateway/http/test_certificate.h"
 #include "tests/wait_until.h"
 
@@ -20,18 +20,15 @@ using test::TestCertificate;
 using ::testing::HasSubstr;
 
 struct Fixture {
-  Fixture() {
-    http::ServerOptions options;
-    options.targets.tls = {.cert_file = certificate.cert_file(),
-                           .key_file = certificate.key_file()};
-    server = std::move(*http::Server::Open(options, gateway.service));
-  }
   HttpLink::Target target() const {
     return {.tls = true, .host = "127.0.0.1", .port = std::to_string(server->port())};
   }
   TestCertificate certificate;
   test::Gateway gateway;
-  std::unique_ptr<http::Server> server;
+  http::HostedServer hosted{
+      gateway.service,
+      {.tls = {.cert_file = certificate.cert_file(), .key_file = certificate.key_file()}}};
+  http::Server* server = hosted.server.get();
 };
 
 TEST(HttpLinkTest, AServerIsKnownByItsCertificatesDigest) {
@@ -71,7 +68,7 @@ TEST(HttpLinkTest, AWaitEndsByItselfAndAGoneServerIsAnError) {
       },
       "the server answers"));
   EXPECT_THAT(std::string(bytes.data(), *size), HasSubstr("200 OK"));
-  fixture.server.reset();
+  fixture.hosted.server.reset();
   // The link gives the bytes sent before the end, then the end; no signal ends the process.
   ASSERT_TRUE(test::WaitUntil(
       [&] {

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 
 Setup Secure(const TestCertificate& certificate, Script script = {}) {
   return {.script = std::move(script),
-          .options = {.targets = {.tls = {.cert_file = certificate.cert_file(),
-                                          .key_file = certificate.key_file()}}}};
+          .options = {
+              .tls = {.cert_file = certificate.cert_file(), .key_file = certificate.key_file()}}};
 }
 
 TEST(ClientStreamTest, RequestsAndStreamsGoThroughTls) {
@@ -47,7 +47,7 @@ TEST(ClientStreamTest, TheEndIsAFarewellAndNotACut) {
 TEST(ClientStreamTest, ARefusedBodyIsDrainedBehindTheFarewell) {
   const TestCertificate certificate;
   auto setup = Secure(certificate);
-  setup.options.body_bytes_max = 1000;
+  setup.host.requests.body_bytes_max = 1000;
   TestServer server(std::move(setup));
   RawClient socket(server.port());
   TlsClient client(socket.fd());
