@@ -1,8 +1,8 @@
 # The one place for what kvgate needs from the system. Sourced by the scripts; sets nothing else.
 #
 # kvgate_setup [GROUP]...: installs what is missing with apt, as root or through sudo. It does
-# nothing, and asks for no rights, when all is there. Groups: build (always), full (fuzzers: clang),
-# tidy.
+# nothing, and asks for no rights, when all is there. Groups: build (always), test (tools of the
+# tests), full (fuzzers: clang), tidy.
 
 KVGATE_PACKAGES_BUILD=(
   g++ cmake ninja-build ccache pkg-config python3 curl ca-certificates
@@ -10,6 +10,8 @@ KVGATE_PACKAGES_BUILD=(
   libexpected-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev
   libzstd-dev zlib1g-dev libbrotli-dev libtomlplusplus-dev libgtest-dev libgmock-dev
 )
+# What the tests use: without them a test skips by name.
+KVGATE_PACKAGES_TEST=(abigail-tools)
 KVGATE_PACKAGES_FULL=(clang libclang-rt-dev)
 KVGATE_PACKAGES_TIDY=(clang-format clang-tidy)
 
@@ -29,6 +31,7 @@ kvgate_setup() {
   local wanted=("${KVGATE_PACKAGES_BUILD[@]}") group missing=() as_root=()
   for group in "$@"; do
     case "$group" in
+      test) wanted+=("${KVGATE_PACKAGES_TEST[@]}") ;;
       full) wanted+=("${KVGATE_PACKAGES_FULL[@]}") ;;
       tidy) wanted+=("${KVGATE_PACKAGES_TIDY[@]}") ;;
       *) kvgate_die "kvgate_setup: unknown group '$group'" ;;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "store/file/rocks_background.h"
 #include "store/file/rocks_table_check.h"
 
 namespace kvgate::store::file {
@@ -90,7 +91,8 @@ class PrivateFileSystem final : public rocksdb::FileSystemWrapper {
 }  // namespace
 
 std::unique_ptr<rocksdb::Env> MakePrivateEnv(std::shared_ptr<rocksdb::FileSystem> base) {
-  return rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(std::move(base)));
+  return MakeBackgroundEnv(
+      rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(std::move(base))));
 }
 
 rocksdb::Env* PrivateEnv() {

@@ -19,7 +19,8 @@ class FileSystem;
 
 namespace kvgate::store::file {
 
-// Wraps the system's files. Never destroyed: databases may be closed while statics are torn down.
+// Wraps the system's files, with background threads of its own. Never destroyed: databases may be
+// closed while statics are torn down.
 rocksdb::Env* PrivateEnv();
 // Returns `env` if given, else PrivateEnv().
 rocksdb::Env& EnvOr(rocksdb::Env* env);

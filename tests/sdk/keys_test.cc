@@ -79,6 +79,19 @@ TEST(KeysTest, WithoutAKeyThisProcessIsAnAdminAndOthersAreNobody) {
   }
 }
 
+TEST(KeysTest, UpstreamsAndRoutesComeAsStructsToo) {
+  TinyGateway gateway;
+  gateway.Close();
+  OpenOptions options = gateway.Options();
+  options.upstreams = {{.name = "gone", .base_url = "http://127.0.0.1:9/v1", .models = {"gone-*"}}};
+  options.routes = {{.models = {"either"}, .targets = {"gone/x"}, .fallback = {"local"}}};
+  const Result<Client> client = Client::Open(options);
+  ASSERT_TRUE(client) << client.error().ToString();
+  EXPECT_EQ(client->Chat(Ask("Hi", "gone-1")).Collect().error().status, Status::kUnavailable);
+  const Result<Reply> reply = client->Chat(Ask("Hi", "either")).Collect();
+  EXPECT_TRUE(reply) << reply.error().ToString();
+}
+
 TEST(KeysTest, LimitsAreSaidInTheSameWords) {
   AskBoth("slow-key", [](Client& client) {
     ASSERT_TRUE(client.Chat(Ask("Hi")).Collect());

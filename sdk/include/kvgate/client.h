@@ -34,6 +34,23 @@ struct ConnectOptions {
   int retries = 2;                               // of requests that no server has begun with
 };
 
+// A provider that requests are forwarded to; a table [[upstream]] of the configuration.
+struct Upstream {
+  std::string name;                         // unique
+  std::string base_url;                     // with /v1, or without for "anthropic"
+  std::string dialect = "openai";           // or "anthropic"
+  std::string api_key_env = {};             // the variable with its key; empty: the caller's key
+  std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
+  std::string mode = "pin";                 // observe, pin, stabilize
+};
+
+// Who is asked for these models, in which order; a table [[route]].
+struct Route {
+  std::vector<std::string> models;         // globs
+  std::vector<std::string> targets;        // "local", "upstream" or "upstream/model"
+  std::vector<std::string> fallback = {};  // asked where none of the targets answers
+};
+
 struct OpenOptions {
   std::string config_file = {};  // kvgate.toml
   std::string config_toml = {};  // or the same as text
@@ -41,9 +58,40 @@ struct OpenOptions {
   std::string data_dir = {};     // empty: as configured
   std::string api_key = {};      // of a [[key]], or for providers that get the caller's
   bool needs_disk = false;       // Open fails where the data directory cannot be used
+  // In addition to those of config_toml; not beside a config_file.
+  std::vector<Upstream> upstreams = {};
+  std::vector<Route> routes = {};
   // Called every 20 ms while a model loads, on the thread of Open.
   std::function<void()> while_loading = {};
 };
+
+namespace detail {
+
+// A text is the same in TOML and in JSON, and so is a list of texts.
+inline std::string ToToml(const std::vector<Upstream>& upstreams) {
+  std::string toml;
+  for (const Upstream& upstream : upstreams) {
+    toml += "\n[[upstream]]\nname = " + Quote(upstream.name) +
+            "\nbase_url = " + Quote(upstream.base_url) + "\ndialect = " + Quote(upstream.dialect) +
+            "\nmodels = " + ToJsonList(upstream.models) + "\nmode = " + Quote(upstream.mode) + "\n";
+    if (!upstream.api_key_env.empty()) {
+      toml += "api_key_env = " + Quote(upstream.api_key_env) + "\n";
+    }
+  }
+  return toml;
+}
+
+inline std::string ToToml(const std::vector<Route>& routes) {
+  std::string toml;
+  for (const Route& route : routes) {
+    toml += "\n[[route]]\nmodels = " + ToJsonList(route.models) +
+            "\ntargets = " + ToJsonList(route.targets) + "\n";
+    if (!route.fallback.empty()) toml += "fallback = " + ToJsonList(route.fallback) + "\n";
+  }
+  return toml;
+}
+
+}  // namespace detail
 
 // An answer of the HTTP interface.
 struct Answer {
@@ -78,7 +126,9 @@ class Client {
     kvgate_open_options given{};
     given.struct_size = sizeof given;
     given.config_file = OrNull(options.config_file);
-    given.config_toml = OrNull(options.config_toml);
+    const std::string config_toml =
+        options.config_toml + detail::ToToml(options.upstreams) + detail::ToToml(options.routes);
+    given.config_toml = OrNull(config_toml);
     given.model = OrNull(options.model);
     given.data_dir = OrNull(options.data_dir);
     given.api_key = OrNull(options.api_key);

@@ -60,7 +60,9 @@ TEST_F(EntryTest, AnUnknownPathGoesToAnUpstreamThatTakesIt) {
     const Entry entry = Try(proxy, {.path = "/v1/nothing"});
     EXPECT_EQ(entry.match.has_value(), forwards);
     EXPECT_TRUE(entry.is_let_in);
-    if (!forwards) EXPECT_EQ(entry.refusal.status, 404);
+    if (!forwards) {
+      EXPECT_EQ(entry.refusal.status, 404);
+    }
     EXPECT_EQ(Try(proxy, {.path = "/elsewhere"}).refused_as(), "unknown");
   }
 }
