@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -218,6 +219,115 @@ class TurnMigration {
   std::optional<meta::TurnTotals> totals_;
 };
 
+// Ids of the turns with which conversations of stored responses begin.
+constexpr std::string_view kResponsePrefixes[] = {"resp_kv", "conv_kv"};
+constexpr size_t kStepConversations = 256;
+
+// One conversation at a time is visited from the oldest on, so that sessions are listed in the
+// order in which they began.
+class SessionMigration {
+ public:
+  SessionMigration(MetaStore& meta, MigrationReport& report)
+      : meta_(meta), report_(report), names_(meta.keyring()) {}
+
+  Result<void> Run() {
+    KVGATE_TRY(const auto value, meta_.Get(kTable, meta::kTotalsKey));
+    totals_ = value ? meta::DecodeTotals(*value) : std::nullopt;
+    KVGATE_TRY(next_order_, NextOrder());
+    std::string from = meta::TurnConversationKey(0);
+    while (true) {
+      std::vector<uint64_t> conversations;
+      const auto visit = [&](std::string_view key, std::string_view) {
+        conversations.push_back(meta::OrderOf(key));
+        return conversations.size() < kStepConversations;
+      };
+      KVGATE_TRY_VOID(meta_.ScanFrom(kTable, {.prefix = "v", .from = from}, visit));
+      if (conversations.empty()) return {};
+      from = meta::TurnConversationKey(conversations.back() + 1);
+      for (const uint64_t conversation : conversations) KVGATE_TRY_VOID(Take(conversation));
+    }
+  }
+
+ private:
+  // Totals that cannot be read are made again by the turn store; orders are never used twice.
+  Result<uint64_t> NextOrder() const {
+    uint64_t next = totals_ ? totals_->next_order : 1;
+    KVGATE_TRY_VOID(
+        meta_.ScanBack(kTable, {.prefix = "t"}, [&](std::string_view key, std::string_view) {
+          next = std::max(next, meta::OrderOf(key) + 1);
+          return false;
+        }));
+    return next;
+  }
+
+  Result<void> Take(uint64_t conversation) {
+    const std::string key = meta::TurnKey(conversation);
+    KVGATE_TRY(const auto value, meta_.Get(kTable, key));
+    if (!value) return {};
+    // A turn of a missing secret stays as it is, and the turn store reports a damaged one.
+    const Result<meta::DecodedTurn> decoded = meta::DecodeTurn(key, *value, meta_.keyring());
+    if (!decoded) return {};
+    const meta::Turn& first = decoded->record.turn;
+    const bool is_response =
+        std::any_of(std::begin(kResponsePrefixes), std::end(kResponsePrefixes),
+                    [&](std::string_view prefix) { return first.id.starts_with(prefix); });
+    return is_response ? AddRoot(first, conversation) : Result<void>();
+  }
+
+  Result<void> AddRoot(const meta::Turn& first, uint64_t conversation) {
+    meta::TurnRecord root{
+        .turn = {.id = "session-root:" + first.id,
+                 .parent = {},
+                 .tenant = first.tenant,
+                 .session = "session-roots",
+                 .items = {{.role = "session.root",
+                            .payload = "{\"key\":\"" + first.id + "\",\"dialect\":\"responses\"}"}},
+                 .tokens = {},
+                 .content = {},
+                 .order = next_order_,
+                 .created_us = first.created_us},
+        .parent_order = 0,
+        .conversation = conversation};
+    const meta::TurnPlace place{.order = next_order_, .conversation = conversation};
+    const std::string key = meta::TurnKey(next_order_);
+    std::string value = meta::EncodeTurn(root, meta_.keyring());
+    const TurnMember member = meta::MemberOf(root.turn, names_, key.size() + value.size());
+    const std::string id_key = meta::TurnIdKey(member.tenant, member.id);
+    KVGATE_TRY(const auto there, meta_.Get(kTable, id_key));
+    KVGATE_TRY(const auto row, meta_.Get(kTable, meta::TurnConversationKey(conversation)));
+    auto state = row ? meta::DecodeConversation(*row) : std::nullopt;
+    if (there || !state) return {};
+    state->bytes += member.bytes;
+    state->num_turns += 1;
+    const std::string encoded = meta::EncodePlace(place);
+    std::vector<meta::MetaWrite> writes = {
+        {.key = key, .value = std::move(value)},
+        {.key = id_key, .value = encoded},
+        {.key = WithOrder(meta::TurnMemberPrefix(conversation), place.order),
+         .value = meta::EncodeMember(member)},
+        {.key = WithOrder(meta::TurnSessionPrefix(member.tenant, *member.session), place.order),
+         .value = encoded},
+        {.key = meta::TurnConversationKey(conversation),
+         .value = meta::EncodeConversation(*state)}};
+    if (totals_) {
+      totals_->bytes += member.bytes;
+      totals_->num_turns += 1;
+      totals_->next_order = next_order_ + 1;
+      writes.push_back({std::string(meta::kTotalsKey), meta::EncodeTotals(*totals_)});
+    }
+    KVGATE_TRY_VOID(meta_.PutAll(kTable, writes));
+    ++next_order_;
+    ++report_.num_sessions;
+    return {};
+  }
+
+  MetaStore& meta_;
+  MigrationReport& report_;
+  const meta::TurnNames names_;
+  std::optional<meta::TurnTotals> totals_;
+  uint64_t next_order_ = 1;
+};
+
 }  // namespace
 
 // A sealed body starts behind the head of 16 bytes, with one byte of version and its secret's id.
@@ -228,6 +338,10 @@ bool IsSealedWithFirst(const Keyring& ring, std::string_view value) {
 
 Result<void> MigrateTurns(MetaStore& meta, MigrationReport& report) {
   return TurnMigration(meta, report).Run();
+}
+
+Result<void> MigrateSessions(MetaStore& meta, MigrationReport& report) {
+  return SessionMigration(meta, report).Run();
 }
 
 Result<void> MigratePins(MetaStore& meta, MigrationReport& report) {

@@ -113,6 +113,7 @@ Result<void> FollowSecrets(MetaStore& meta, bool is_resealed) {
   if (!is_renamed && !is_resealed) return {};
   MigrationReport report;
   KVGATE_TRY_VOID(MigrateTurns(meta, report));
+  KVGATE_TRY_VOID(MigrateSessions(meta, report));
   KVGATE_TRY_VOID(MigratePins(meta, report));
   KVGATE_LOG(
       kWarning, "store",

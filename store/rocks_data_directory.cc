@@ -36,7 +36,7 @@ using meta::PinBook;
 namespace {
 
 constexpr std::string_view kSource = "store";
-constexpr uint64_t kFormatVersion = 3;
+constexpr uint64_t kFormatVersion = 4;
 constexpr uint64_t kClearVersion = 1;  // the last one whose turns and pins stand in clear
 constexpr std::string_view kFormatKey = "format_version";
 constexpr std::string_view kSeedKey = "hash_seed";
@@ -289,12 +289,14 @@ Result<void> RocksDataDirectory::OpenRing() {
 
 // The last step of a migration; it stores the current format version.
 Result<void> RocksDataDirectory::FinishMigration() {
+  KVGATE_TRY_VOID(MigrateSessions(*meta_store, migration));
   if (version > kClearVersion) {
-    // Only rows of new kinds were added, which a program that knows no kinds would delete.
     KVGATE_TRY_VOID(
         meta_store->Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion)));
-    KVGATE_LOG(kInfo, "store", "data directory {} is migrated from format {} to {}: all is kept",
-               options.directory.string(), version, kFormatVersion);
+    KVGATE_LOG(kInfo, "store",
+               "data directory {} is migrated from format {} to {}: all is kept; {} conversations "
+               "of stored responses are sessions now",
+               options.directory.string(), version, kFormatVersion, migration.num_sessions);
     return {};
   }
   // Old records are dropped because their keys were derived from salts that were not secret.
@@ -309,10 +311,11 @@ Result<void> RocksDataDirectory::FinishMigration() {
   KVGATE_LOG(kWarning, "store",
              "data directory {} is migrated from format {} to {}: {} turns of {} conversations "
              "and {} pins are kept, now sealed; {} damaged turns are dropped; {} records of KV are "
-             "dropped, since salts are secrets now, and computed again when they are asked for",
+             "dropped, since salts are secrets now, and computed again when they are asked for; {} "
+             "conversations of stored responses are sessions now",
              options.directory.string(), version, kFormatVersion, migration.num_turns,
              migration.num_conversations, migration.num_pins, migration.num_turns_damaged,
-             migration.num_records);
+             migration.num_records, migration.num_sessions);
   return {};
 }
 

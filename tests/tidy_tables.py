@@ -186,7 +186,6 @@ TESTED_ELSEWHERE = {
     "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
     "gateway/session/answer/answer_reader.cc": "tests/gateway/session/answer/chat_reader_test.cc",
     "gateway/session/conversation_store.cc": "tests/gateway/session/conversations_test.cc",
-    "gateway/session/kept_items.cc": "tests/gateway/session/conversations_test.cc",
     "gateway/session/response_store.cc": "tests/gateway/session/responses_test.cc",
     "gateway/translate/chat_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/chat_request.cc": "tests/gateway/translate/request_translator_test.cc",

@@ -301,6 +301,8 @@ constexpr ElementKey<Upstream> kUpstreamKeys[] = {
     {"mode", [](const Value& v, Upstream& u) { return SetChoice(v, kModes, u.mode); }},
     {"rules_off", [](const Value& v, Upstream& u) { return SetChoices(v, kRules, u.rules_off); }},
     {"cache_ttl", [](const Value& v, Upstream& u) { return SetBool(v, u.cache_ttl); }},
+    {"context_tokens",
+     [](const Value& v, Upstream& u) { return SetInteger(v, 0, 1 << 28, u.context_tokens); }},
     {"api_key_env", [](const Value& v, Upstream& u) { return SetString(v, u.api_key_env); }},
     {"ca_file", [](const Value& v, Upstream& u) { return SetString(v, u.ca_file); }},
     {"connect_timeout_ms",

@@ -183,6 +183,8 @@ struct UpstreamConfig {
   std::string mode = "pin";              // observe, pin, stabilize
   std::vector<std::string> rules_off;    // names of the modes' rules that are not applied
   bool cache_ttl = true;                 // false: it accepts no ttl in a cache_control
+  // Of its models, for the windows of sessions; 0: as its list of models or the prices file say.
+  int context_tokens = 0;
   std::string api_key_env;               // empty: the caller's own credential is passed on
   std::string ca_file;                   // PEM; empty: the system's
   int connect_timeout_ms = 5'000;        // for name lookup, TCP, proxy tunnel and TLS together

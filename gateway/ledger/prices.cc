@@ -207,6 +207,8 @@ std::optional<Error> ReadRow(const Json& json, const std::string& path, std::str
   if (const Json* tiers = fields.Any("service_tiers")) {
     fields.Adopt(ReadTiers(*tiers, fields.At("service_tiers"), file, row.service_tiers));
   }
+  row.context_tokens =
+      static_cast<int64_t>(fields.Number("context_tokens", kTokensMax).value_or(0));
   row.binds_thinking = fields.Flag("binds_thinking");
   row.system_turn = SystemTurn(fields.OneOf("system_turn", {"developer", "plain", "clear_at"}));
   row.source = fields.Text("source");

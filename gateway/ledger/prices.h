@@ -88,6 +88,7 @@ struct PriceRow {
   int64_t long_input_tokens = 0;  // above it, the factors below apply to the whole request; 0: none
   double long_input_factor = 1;   // for input
   double long_output_factor = 1;  // for output
+  int64_t context_tokens = 0;     // of prompt and answer together; 0: not known
   std::map<std::string, double> service_tiers;  // factor by tier; an unlisted tier has no price
   CacheRules rules;
   bool has_rules = false;  // the row has its own rules

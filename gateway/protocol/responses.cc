@@ -292,6 +292,7 @@ Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
   KVGATE_TRY(request.store, own.BoolOr("store", true));
   KVGATE_TRY(const std::string truncation, own.StringOrEmpty("truncation"));
   request.truncates = truncation == "auto";
+  request.keeps_all = truncation == "disabled";
   if (!truncation.empty() && truncation != "disabled" && !request.truncates) {
     return RangeError("truncation", "must be 'auto' or 'disabled'");
   }

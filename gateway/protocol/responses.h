@@ -25,6 +25,7 @@ struct ResponsesRequest {
   std::string conversation;          // empty: none
   bool store = true;
   bool truncates = false;  // the oldest turns may be left out if the prompt does not fit
+  bool keeps_all = false;  // it is said that they may not
   ResponseShape shape;
 };
 

@@ -191,6 +191,7 @@ class OpenRuntime final : public Runtime {
                   .write_admission = tier_.write_admission,
                   .ledger = &ledger_,
                   .turns = turns_.get(),
+                  .sessions = &sessions_,
                   .meta = tier_.meta(),
                   .prompts = &prompts_,
                   .no_disk_reason = tier_.reason,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
@@ -54,6 +55,11 @@ Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
       break;
   }
   return MakeError(ErrorCode::kUnsupported, "service", "This dialect is not served.");
+}
+
+// The messages of a prompt that has them, else null.
+std::vector<protocol::form::Message>* MessagesOf(CompletionRequest& request) {
+  return std::get_if<std::vector<protocol::form::Message>>(&request.prompt);
 }
 
 int LongestMark(const CompletionRequest& request) {
@@ -134,6 +140,7 @@ void CompletionStart::StartAsReceived() {
   is_changed_ = false;
   prompt_ = {};
   whole_ = {};
+  is_windowed_ = false;
   draft_.reset();
   turn_.reset();
   request_ = {};
@@ -194,9 +201,30 @@ bool CompletionStart::MakeWhole() {
   return whole.has_value();
 }
 
+// Leaves out of a stored conversation what its session's window leaves out.
+Result<void> CompletionStart::FitWindow() {
+  const session::LocalModel model = service_.responses_.sessions().local_model();
+  session::Sessions::ComposeArgs args{
+      .body = args_.body, .context = model.context_tokens, .output_max = model.output_tokens};
+  args.count = [this](std::string_view body) -> Result<int64_t> {
+    KVGATE_TRY(const std::string counted,
+               service_.CountTokens(
+                   {.dialect = Dialect::kResponses, .body = body, .credential = args_.credential}));
+    const auto json = nlohmann::json::parse(counted, nullptr, false);
+    return json.is_object() ? json.value("input_tokens", int64_t{0}) : int64_t{0};
+  };
+  KVGATE_TRY(std::optional<std::string> body, service_.responses_.Window(*draft_, args));
+  is_windowed_ = body.has_value();
+  if (body) whole_ = *std::move(body);
+  const std::string& compaction = draft_->turn->session->compaction;
+  if (compaction != "none") compaction_ = compaction;
+  return {};
+}
+
 // Prepares the prompt of a request that is answered.
 Result<void> CompletionStart::Prepare() {
   Prompts* const prompts = service_.parts_.prompts;
+  if (draft_ && whole_.empty()) KVGATE_TRY_VOID(FitWindow());
   const bool is_prepared = prompts != nullptr && use_ == Use::kAnswer;
   if (is_prepared && (!whole_.empty() || MakeWhole())) {
     KVGATE_TRY(prompt_, Ask(*prompts));
@@ -214,18 +242,14 @@ Result<void> CompletionStart::Prepare() {
 
 Result<void> CompletionStart::DecodePrepared() {
   if (draft_) {
-    return is_changed_ ? service_.responses_.DecodeRendered(*prompt_.body, *draft_)
-                       : Result<void>();
+    if (is_changed_) return service_.responses_.DecodeRendered(*prompt_.body, *draft_);
+    return is_windowed_ ? service_.responses_.DecodeRendered(whole_, *draft_) : Result<void>();
   }
   const auto use =
       use_ == Use::kCount ? protocol::MessagesUse::kCount : protocol::MessagesUse::kCreate;
   const std::string_view body = is_changed_ ? std::string_view(*prompt_.body) : args_.body;
   KVGATE_TRY(request_, DecodeAlone(args_.dialect, body, use, service_.parts_.limits));
   return {};
-}
-
-std::vector<protocol::form::Message>* CompletionStart::Messages() {
-  return std::get_if<std::vector<protocol::form::Message>>(&request_.prompt);
 }
 
 Result<void> CompletionStart::Compose() {
@@ -237,8 +261,9 @@ Result<void> CompletionStart::Compose() {
   if (record_) record_->OnRequest(request_);
   const bool any = args_.any_model && service_.local_ready_.load();
   KVGATE_TRY(local_, service_.Route(any ? service_.local_->id() : request_.model));
-  if (Messages() != nullptr && service_.parts_.turns != nullptr && local_->writes_reasoning()) {
-    plan_ = service_.reasoning_.MakePlan(*Messages());
+  if (MessagesOf(request_) != nullptr && service_.parts_.turns != nullptr &&
+      local_->writes_reasoning()) {
+    plan_ = service_.reasoning_.MakePlan(*MessagesOf(request_));
     AddReasoningHook();
   }
   GoTo(plan_.wanted.empty() ? Step::kSubmit : Step::kRecall);
@@ -284,7 +309,7 @@ void CompletionStart::EndStore(const Result<void>& done) {
   }
   // Without the reasoning the answer is as good, but its prompt may have to be computed again.
   if (done) {
-    ReasoningMemory::Apply(std::move(lookup->found), *Messages());
+    ReasoningMemory::Apply(std::move(lookup->found), *MessagesOf(request_));
   } else {
     KVGATE_LOG(kWarning, "service", "request {}: the reasoning before is left out: {}",
                args_.request_id, done.error().detail);
@@ -401,6 +426,7 @@ Result<void> CompletionStart::Submit() {
   }
   protocol::ReplyOptions options = OptionsOf();
   const bool keeps = turn_ && (turn_->shape.stored || !turn_->conversation.empty());
+  std::shared_ptr<session::SessionTurn> session = keeps ? turn_->session : nullptr;
   if (turn_) hooks_.push_back(service_.responses_.KeepAnswer(std::move(turn_), options));
   const int num_choices = options.num_choices;
   std::vector<std::string> left_out = request_.left_out;
@@ -415,7 +441,8 @@ Result<void> CompletionStart::Submit() {
                         .hooks = std::move(hooks_),
                         .must_keep = keeps,
                         .left_out = fmt::format("{}", fmt::join(left_out, ", ")),
-                        .compaction = std::move(compaction_)});
+                        .compaction = std::move(compaction_),
+                        .session = std::move(session)});
   next_ = Place::kNone;
   // The engine works meanwhile, so that nothing waits for the disk before the answer begins.
   if (prompt_.write) GoTo(Step::kKeep);

@@ -75,6 +75,7 @@ class CompletionStart {
   Result<void> Prepare();
   Result<Prompts::Prompt> Ask(Prompts& prompts) const;
   bool MakeWhole();
+  Result<void> FitWindow();
   Result<void> DecodePrepared();
   Result<void> Compose();
   void StartAsReceived();
@@ -84,7 +85,6 @@ class CompletionStart {
   void AddReasoningHook();
   void SayLosses() const;
   void GoTo(Step step);
-  std::vector<protocol::form::Message>* Messages();
   protocol::ReplyOptions OptionsOf() const;
 
   Service& service_;
@@ -95,6 +95,7 @@ class CompletionStart {
   Step step_ = Step::kDecode;
   Place next_ = Place::kRequest;
   std::string whole_;            // see WholeBody; empty: the received body is prepared
+  bool is_windowed_ = false;     // it leaves out what its session's window does
   bool is_as_received_ = false;  // what was prepared has been refused
   bool is_recalled_ = false;     // what the conversation has sent has been restored
   bool is_changed_ = false;      // the prepared body is not the received one

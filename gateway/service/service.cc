@@ -109,7 +109,7 @@ Service::Service(Parts parts)
                  .no_disk_reason = parts_.no_disk_reason,
                  .limits = parts_.limits}),
       reasoning_(parts_.turns),
-      responses_(parts_.turns, parts_.limits),
+      responses_(parts_.turns, parts_.limits, parts_.sessions),
       conversations_(responses_.conversations(), responses_.limits()) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);

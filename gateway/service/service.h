@@ -62,6 +62,8 @@ class Completion {
     std::string left_out = {};
     // The turns that it leaves out, for a header: "done;before=900;after=500"; mostly empty.
     std::string compaction = {};
+    // The turn of its session that it becomes; null: of none that is stored.
+    std::shared_ptr<session::SessionTurn> session = {};
   };
   explicit Completion(Parts parts);
   // Stops the engine's work if the answer is not complete.
@@ -73,6 +75,7 @@ class Completion {
   bool streaming() const { return parts_.streaming; }
   const std::string& left_out() const { return parts_.left_out; }
   const std::string& compaction() const { return parts_.compaction; }
+  const std::shared_ptr<session::SessionTurn>& session() const { return parts_.session; }
 
   struct Output {
     std::string bytes;           // to send next; may be empty
@@ -128,6 +131,7 @@ class Service {
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, for statistics
     ledger::Ledger* ledger = nullptr;              // null if requests are not recorded
     store::meta::TurnStore* turns = nullptr;       // null if kv is
+    session::Sessions* sessions = nullptr;         // of the same turns; null: none are configured
     const store::meta::MetaStore* meta = nullptr;  // for its statistics
     Prompts* prompts = nullptr;                    // null if prompts are not tracked
     std::string no_disk_reason = {};

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "gateway/protocol/form/completion.h"
-#include "gateway/session/kept_items.h"
+#include "gateway/session/log/kept_turn.h"
 
 namespace kvgate::session {
 
+using log::AddTurnItems;
+using log::PayloadOf;
 using store::meta::Turn;
 
 namespace {
@@ -35,15 +37,20 @@ Result<void> ResponseStore::CheckInput(uint64_t bytes) const {
 }
 
 Result<void> ResponseStore::Put(PutArgs args) {
-  return turns_->Append(
+  const std::string tenant = args.tenant;
+  const std::string id = args.id;
+  return log_.AppendKept(
+      {.tenant = tenant, .key = id},
       {.id = std::move(args.id),
        .parent = std::move(args.parent),
        .tenant = std::move(args.tenant),
        .session = {},
-       .items = {{.role = std::string(kInputRole), .payload = std::move(args.input)},
-                 {.role = std::string(kResponseRole), .payload = std::move(args.response)}},
+       .items = {{.role = std::string(log::kInputRole), .payload = std::move(args.input)},
+                 {.role = std::string(log::kResponseRole), .payload = std::move(args.response)},
+                 std::move(args.note)},
        .tokens = args.tokens,
-       .content = {}});
+       .content = {}},
+      args.follows_events);
 }
 
 Result<Turn> ResponseStore::Find(std::string_view tenant, std::string_view id) const {
@@ -55,7 +62,7 @@ Result<Turn> ResponseStore::Find(std::string_view tenant, std::string_view id) c
 
 Result<std::string> ResponseStore::Get(std::string_view tenant, std::string_view id) const {
   KVGATE_TRY(const Turn turn, Find(tenant, id));
-  return std::string(PayloadOf(turn, kResponseRole));
+  return std::string(PayloadOf(turn, log::kResponseRole));
 }
 
 Result<std::vector<protocol::form::ResponsesItem>> ResponseStore::Input(std::string_view tenant,
@@ -68,14 +75,14 @@ Result<std::vector<protocol::form::ResponsesItem>> ResponseStore::Input(std::str
       if (before.id != turn.id) KVGATE_TRY_VOID(AddTurnItems(before, items));
     }
   }
-  KVGATE_TRY(const auto own, protocol::form::ParseItems(PayloadOf(turn, kInputRole)));
+  KVGATE_TRY(const auto own, protocol::form::ParseItems(PayloadOf(turn, log::kInputRole)));
   items.insert(items.end(), own.begin(), own.end());
   return items;
 }
 
 Result<void> ResponseStore::Delete(std::string_view tenant, std::string_view id) {
   KVGATE_TRY([[maybe_unused]] const Turn turn, Find(tenant, id));
-  const Result<void> deleted = turns_->Delete(tenant, id);
+  const Result<void> deleted = log_.RemoveKept(tenant, id);
   if (!deleted && deleted.error().code == ErrorCode::kNotFound) return Missing(id);
   return deleted;
 }
@@ -100,23 +107,25 @@ Result<protocol::form::ResponsesItem> ResponseStore::FindItem(std::string_view t
                                item_id.substr(0, kShownIdBytes)));
 }
 
-Result<std::vector<protocol::form::ResponsesItem>> ResponseStore::Context(
-    std::string_view tenant, std::string_view id) const {
+Result<std::vector<log::LoggedTurn>> ResponseStore::Context(std::string_view tenant,
+                                                            std::string_view id) const {
   const Error missing = MakeError(
       ErrorCode::kInvalidArgument, protocol::form::kPreviousResponseSource,
       fmt::format("Previous response with id '{}' not found.", id.substr(0, kShownIdBytes)),
       "previous_response_id");
   if (turns_ == nullptr || !id.starts_with(protocol::form::kResponsePrefix)) return missing;
-  const Result<std::vector<Turn>> chain = turns_->Chain({.tenant = tenant, .id = id});
-  if (!chain) {
-    Error error = chain.error();
-    if (error.code == ErrorCode::kNotFound) return missing;
-    error.field = "previous_response_id";
-    return error;
-  }
-  std::vector<protocol::form::ResponsesItem> items;
-  for (const Turn& turn : *chain) KVGATE_TRY_VOID(AddTurnItems(turn, items));
-  return items;
+  const log::SessionLog::Place place{.tenant = tenant, .key = id};
+  const auto load = [&]() -> Result<std::vector<log::LoggedTurn>> {
+    KVGATE_TRY(const log::SessionLog::Root root, log_.Find(place));
+    KVGATE_TRY(const std::string newest, log_.NewestAfter(tenant, id));
+    return log_.Load(place, root, newest, log::SessionLog::Reach::kPrompt);
+  };
+  Result<std::vector<log::LoggedTurn>> turns = load();
+  if (turns) return turns;
+  Error error = turns.error();
+  if (error.code == ErrorCode::kNotFound) return missing;
+  error.field = "previous_response_id";
+  return error;
 }
 
 }  // namespace kvgate::session

@@ -1,6 +1,6 @@
-// ResponseStore keeps responses durably by their ids. A response can be continued by its id from
-// the moment that its client has read it, and after a restart. It is thread-safe and may wait for
-// the disk. Tenants share nothing.
+// ResponseStore keeps responses durably by their ids, each as an entry in the log of its session
+// (log/kept_turn.h). A response can be continued by its id from the moment that its client has read
+// it, and after a restart. It is thread-safe and may wait for the disk. Tenants share nothing.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 #include "base/result.h"
 #include "gateway/protocol/form/response_items.h"
+#include "gateway/session/log/session_log.h"
 #include "store/meta/turn_store.h"
 
 namespace kvgate::session {
 
 class ResponseStore {
  public:
-  // `turns` may be null, in which case no response is kept or found. It must outlive this object.
-  explicit ResponseStore(store::meta::TurnStore* turns) : turns_(turns) {}
+  // `turns` may be null, in which case no response is kept or found. Both must outlive this object.
+  ResponseStore(store::meta::TurnStore* turns, log::SessionLog& log) : turns_(turns), log_(log) {}
 
   // Returns true if new responses are kept.
   bool keeps() const { return turns_ != nullptr && turns_->enabled(); }
@@ -30,7 +31,9 @@ class ResponseStore {
     std::string parent;  // the turn that it continues; empty if it starts a chain
     std::string input;   // an array of items
     std::string response;
+    store::meta::TurnItem note;  // log::ToNote
     store::meta::TurnTokens tokens;
+    bool follows_events = false;  // as SessionLog::AppendKept
   };
   Result<void> Put(PutArgs args);
 
@@ -44,15 +47,16 @@ class ResponseStore {
   Result<protocol::form::ResponsesItem> FindItem(std::string_view tenant,
                                                  std::string_view item_id) const;
 
-  // Returns all items up to the end of a response. Returns kInvalidArgument with source
-  // kPreviousResponseSource if the response or one before it is missing; may return kTooLarge.
-  Result<std::vector<protocol::form::ResponsesItem>> Context(std::string_view tenant,
-                                                             std::string_view id) const;
+  // Returns the turns up to a response, as far back as a prompt needs them. Returns
+  // kInvalidArgument with source kPreviousResponseSource if the response or one before it is
+  // missing; may return kTooLarge.
+  Result<std::vector<log::LoggedTurn>> Context(std::string_view tenant, std::string_view id) const;
 
  private:
   Result<store::meta::Turn> Find(std::string_view tenant, std::string_view id) const;
 
   store::meta::TurnStore* const turns_;
+  log::SessionLog& log_;
 };
 
 }  // namespace kvgate::session

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/protocol/prompt_builder.h"
+#include "gateway/session/log/kept_turn.h"
 
 namespace kvgate::session {
 namespace {
@@ -33,26 +34,46 @@ bool Responses::Draft::needs_store() const {
                      [](const ResponsesItem& item) { return item.is_reference; });
 }
 
-Result<std::vector<ResponsesItem>> Responses::FindContext(Draft& draft) {
+Result<void> Responses::FindContext(Draft& draft) {
   const protocol::ResponsesRequest& decoded = draft.decoded;
   ResponseTurn& turn = *draft.turn;
+  std::vector<log::LoggedTurn> turns;
   if (!decoded.previous_response_id.empty()) {
-    turn.parent = decoded.previous_response_id;
-    return responses_.Context(turn.tenant, turn.parent);
+    KVGATE_TRY(turns, responses_.Context(turn.tenant, decoded.previous_response_id));
+  } else if (!decoded.conversation.empty()) {
+    turn.conversation = decoded.conversation;
+    if (draft.use == Use::kCreate) {
+      KVGATE_TRY(turn.lock, conversations_.Lock({.tenant = turn.tenant,
+                                                 .id = turn.conversation,
+                                                 .request_id = turn.request_id}));
+    }
+    Result<std::vector<log::LoggedTurn>> found =
+        conversations_.Context(turn.tenant, turn.conversation);
+    if (!found) {
+      Error error = found.error();
+      error.field = "conversation";
+      return error;
+    }
+    turns = *std::move(found);
   }
-  if (decoded.conversation.empty()) return std::vector<ResponsesItem>();
-  turn.conversation = decoded.conversation;
-  if (draft.use == Use::kCreate) {
-    KVGATE_TRY(turn.lock, conversations_.Lock(turn.tenant, turn.conversation));
-  }
-  Result<Conversation> conversation = conversations_.Load(turn.tenant, turn.conversation);
-  if (!conversation) {
-    Error error = conversation.error();
-    error.field = "conversation";
-    return error;
-  }
-  turn.parent = std::move(conversation->tip);
-  return std::move(conversation->items);
+  draft.history = log::HistoryOf(turns);
+  turn.parent = draft.history.head;
+  turn.session->turn.depth = draft.history.depth + 1;
+  std::vector<transcript::Message> messages = draft.history.kept;
+  messages.insert(messages.end(), draft.history.messages.begin(), draft.history.messages.end());
+  KVGATE_TRY(draft.context, protocol::form::ParseItems(transcript::ToList(messages)));
+  return FindSession(turn);
+}
+
+// The key of a chain of responses is the id of the first one.
+Result<void> Responses::FindSession(ResponseTurn& turn) const {
+  SessionTurn& session = *turn.session;
+  session.ask.key = turn.conversation;
+  if (turn.parent.empty() || !turn.conversation.empty()) return {};
+  KVGATE_TRY(const log::SessionLog::Root root,
+             sessions_.session_log().Find({.tenant = turn.tenant, .key = turn.previous}));
+  session.ask.key = root.key;
+  return {};
 }
 
 // References are replaced by copies of their items, because the originals may be deleted later.
@@ -84,6 +105,9 @@ Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
   draft.turn->tenant = args.tenant;
   draft.turn->request_id = args.request_id;
   draft.turn->truncates = draft.decoded.truncates;
+  draft.turn->previous = draft.decoded.previous_response_id;
+  draft.turn->session->tenant = args.tenant;
+  draft.turn->session->is_kept = true;
   draft.turn->input = std::move(draft.decoded.input);
   draft.turn->shape = std::move(draft.decoded.shape);
   draft.turn->shape.stored = draft.decoded.store && responses_.keeps();
@@ -97,8 +121,39 @@ Result<void> Responses::DecodeRendered(std::string_view body, Draft& draft) cons
 }
 
 Result<void> Responses::Load(Draft& draft) {
-  KVGATE_TRY(draft.context, FindContext(draft));
+  KVGATE_TRY_VOID(FindContext(draft));
   return Resolve(draft);
+}
+
+Result<std::optional<std::string>> Responses::Window(Draft& draft,
+                                                     const Sessions::ComposeArgs& args) const {
+  ResponseTurn& turn = *draft.turn;
+  const log::History& history = draft.history;
+  if (history.head.empty()) return std::optional<std::string>();
+  const std::string input = protocol::form::ToArray(turn.input);
+  const std::string plain = transcript::WithMembers(
+      args.body, std::vector<transcript::Member>{{.name = "previous_response_id"},
+                                                 {.name = "conversation"},
+                                                 {.name = "input", .value = input}});
+  SessionTurn& session = *turn.session;
+  KVGATE_TRY(session.request, transcript::ReadBody(Dialect::kResponses, plain));
+  // Everything stays in its order, instructions of the list included.
+  session.request.frame.head.clear();
+  KVGATE_TRY(session.request.messages,
+             transcript::ReadMessages(Dialect::kResponses, input, "input"));
+  Composed composed;
+  composed.frame = session.request.frame;
+  composed.kept = history.kept;
+  composed.old = history.messages;
+  composed.input = session.request.messages;
+  composed.history = history;
+  Sessions::ComposeArgs windowed = args;
+  windowed.body = plain;
+  windowed.keeps_all = draft.decoded.keeps_all;
+  KVGATE_TRY(std::string body, sessions_.FitWindow(session, composed, windowed));
+  if (session.fold) session.received = plain;
+  const bool is_less = session.turn.compaction || history.is_compacted();
+  return is_less ? std::optional(std::move(body)) : std::nullopt;
 }
 
 Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
@@ -142,29 +197,53 @@ AnswerHook Responses::KeepAnswer(std::shared_ptr<ResponseTurn> turn,
     const protocol::form::CompletionStats& stats = answer.finish.stats;
     const std::vector<ResponsesItem> output =
         protocol::EncodeOutput(*shared, answer.choices.front(), answer.finish.reason);
+    SessionTurn& session = *turn->session;
+    session.turn.model = shared->model;
+    session.turn.kv_block = stats.last_stored_block;
+    session.turn.tokens = {.input = stats.num_prompt_tokens,
+                           .cached = stats.num_cached_tokens,
+                           .output = stats.num_output_tokens};
+    const std::string id = protocol::ReplyId(*shared);
     if (turn->shape.stored) {
       KVGATE_TRY_VOID(
-          responses_.Put({.id = protocol::ReplyId(*shared),
+          responses_.Put({.id = id,
                           .tenant = turn->tenant,
                           .parent = turn->parent,
                           .input = protocol::form::ToArray(turn->input),
                           .response = protocol::EncodeResponse(*shared, answer.finish, output),
-                          .tokens = {.input = stats.num_prompt_tokens,
-                                     .cached = stats.num_cached_tokens,
-                                     .output = stats.num_output_tokens}}));
+                          .note = log::ToNote(session.turn),
+                          .tokens = session.turn.tokens,
+                          .follows_events = !session.turn.compaction}));
     }
-    if (turn->conversation.empty()) return {};
-    std::vector<ResponsesItem> items = turn->input;
-    items.insert(items.end(), output.begin(), output.end());
-    const Result<void> added = conversations_.Append(
-        {.tenant = turn->tenant, .id = turn->conversation, .request_id = turn->request_id}, items);
+    Result<void> added;
+    if (!turn->conversation.empty()) {
+      std::vector<ResponsesItem> items = turn->input;
+      items.insert(items.end(), output.begin(), output.end());
+      added = conversations_.Append(
+          {.tenant = turn->tenant, .id = turn->conversation, .request_id = turn->request_id}, items,
+          ConversationStore::Answered{.note = log::ToNote(session.turn),
+                                      .tokens = session.turn.tokens});
+    }
     // The response is reported as failed, so it must not stay available to be continued.
     if (!added && turn->shape.stored) {
-      [[maybe_unused]] const auto taken_back =
-          responses_.Delete(turn->tenant, protocol::ReplyId(*shared));
+      [[maybe_unused]] const auto taken_back = responses_.Delete(turn->tenant, id);
     }
+    if (added) SetStored(id, output, *turn);
     return added;
   };
+}
+
+// What its session may fold from now on.
+void Responses::SetStored(const std::string& id, const std::vector<ResponsesItem>& output,
+                          ResponseTurn& turn) {
+  SessionTurn& session = *turn.session;
+  if (turn.conversation.empty() && !turn.shape.stored) return;
+  Result<std::vector<transcript::Message>> answer =
+      transcript::ReadMessages(Dialect::kResponses, protocol::form::ToArray(output), "output");
+  if (!answer) return;
+  session.turn.id = id;
+  session.turn.answer = *std::move(answer);
+  session.is_stored.store(true);
 }
 
 Result<std::string> Responses::Delete(std::string_view tenant, std::string_view id) {

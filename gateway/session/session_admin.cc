@@ -144,7 +144,7 @@ Result<std::string> SessionAdmin::Show(const Place& place, const PageArgs& page)
   KVGATE_TRY(const auto head, kept.Head(place, root));
   std::vector<LoggedTurn> turns;
   if (head) {
-    KVGATE_TRY(turns, kept.Load(place, root, head->id, SessionLog::Reach::kBranch));
+    KVGATE_TRY(turns, kept.Load(place, root, head->id, SessionLog::Reach::kThere));
   }
   const uint64_t num_left_out = log::HistoryOf(turns).num_left_out;
   std::string out;
@@ -160,21 +160,20 @@ Result<std::string> SessionAdmin::Show(const Place& place, const PageArgs& page)
 }
 
 Result<uint64_t> SessionAdmin::RemoveWhole(const Place& place, std::string_view request_id) {
-  KVGATE_TRY(const auto lock, Hold(place, request_id));
   SessionLog& kept = sessions_.session_log();
-  std::vector<LoggedTurn> turns;
+  KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
+  KVGATE_TRY(const auto lock, Hold({.tenant = place.tenant, .key = root.key}, request_id));
+  // The newest first: with its KV goes that of the turns before it. A session that cannot be read
+  // is removed all the same.
+  std::vector<BlockHash> blocks;
   if (forget_) {
-    KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
-    // A session that cannot be read is removed all the same.
-    Result<std::vector<LoggedTurn>> all = kept.All(place, root);
-    if (all) turns = *std::move(all);
+    (void)kept.ForEach(place, root, [&](const LoggedTurn& turn) {
+      if (turn.kv_block != BlockHash()) blocks.push_back(turn.kv_block);
+    });
   }
   KVGATE_TRY_VOID(kept.Remove(place));
   uint64_t num_records = 0;
-  // The newest first: with its KV goes that of the turns before it.
-  for (auto turn = turns.rbegin(); turn != turns.rend(); ++turn) {
-    if (turn->kv_block != BlockHash()) num_records += forget_(turn->kv_block);
-  }
+  for (const BlockHash& block : blocks) num_records += forget_(block);
   return num_records;
 }
 
@@ -241,15 +240,17 @@ Result<std::string> SessionAdmin::Fork(const Place& place, std::string_view body
   }
   const Place at{.tenant = place.tenant, .key = key};
   KVGATE_TRY(const auto lock, Hold(at, request_id));
-  KVGATE_TRY_VOID(sessions_.session_log().Create(
-      {.place = at, .dialect = root.dialect, .turns = turns, .request_id = request_id}));
+  KVGATE_TRY_VOID(sessions_.session_log().Create({.place = at,
+                                                  .dialect = root.dialect,
+                                                  .turns = log::WithoutSilent(std::move(turns)),
+                                                  .request_id = request_id}));
   return Describe(at);
 }
 
 Result<std::string> SessionAdmin::Undo(const Place& place, std::string_view request_id) {
-  KVGATE_TRY(const auto lock, Hold(place, request_id));
   SessionLog& kept = sessions_.session_log();
   KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
+  KVGATE_TRY(const auto lock, Hold({.tenant = place.tenant, .key = root.key}, request_id));
   KVGATE_TRY(const auto head, kept.Head(place, root));
   std::string undone;
   if (head) {
@@ -276,7 +277,8 @@ Result<std::string> SessionAdmin::Undo(const Place& place, std::string_view requ
 Result<std::string> SessionAdmin::Export(const Place& place) const {
   const SessionLog& kept = sessions_.session_log();
   KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
-  KVGATE_TRY(const std::vector<LoggedTurn> turns, kept.All(place, root));
+  KVGATE_TRY(std::vector<LoggedTurn> all, kept.All(place, root));
+  const std::vector<LoggedTurn> turns = log::WithoutSilent(std::move(all));
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("kvgate_session").Integer(kExportVersion);

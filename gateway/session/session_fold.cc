@@ -73,8 +73,15 @@ Result<void> SessionFold::Store(std::string_view request_id) {
   return stored;
 }
 
+// The newest branch may be another one than that of the response.
 Result<void> SessionFold::Append(std::string_view request_id) {
-  const log::SessionLog::Place place{.tenant = args_.tenant, .key = args_.key};
+  Result<void> added = AppendTo(args_.key, request_id);
+  if (added || args_.turn.empty() || added.error().code != ErrorCode::kCancelled) return added;
+  return AppendTo(args_.turn, request_id);
+}
+
+Result<void> SessionFold::AppendTo(std::string_view key, std::string_view request_id) {
+  const log::SessionLog::Place place{.tenant = args_.tenant, .key = key};
   KVGATE_TRY(const log::SessionLog::Root root, args_.log.Find(place));
   KVGATE_TRY(const auto head, args_.log.Head(place, root));
   const Error elsewhere = MakeError(ErrorCode::kCancelled, kSource,
@@ -90,6 +97,7 @@ Result<void> SessionFold::Append(std::string_view request_id) {
                    .model = head->model,
                    .depth = head->depth,
                    .frame = history.frame,
+                   .skeleton = history.skeleton,
                    .compaction = args_.plan.event};
   entry.compaction->tokens_after += std::min(summary_.tokens.output, args_.plan.tokens_max);
   entry.compaction->summary = summary_;

@@ -25,6 +25,7 @@ class SessionFold {
     std::unique_ptr<summary::Folds::Ticket> ticket;
     std::string tenant = {};
     std::string key = {};
+    std::string turn = {};  // the stored response that was last answered; empty: the newest turn
     transcript::Dialect dialect = transcript::Dialect::kChatCompletions;
     std::string body = {};   // of the last request, as its caller wrote it
     std::string model = {};  // that is to write; empty: the body's
@@ -51,6 +52,8 @@ class SessionFold {
 
  private:
   Result<void> Append(std::string_view request_id);
+  // Adds the event to the branch that the key names. Fails with kCancelled as Store does.
+  Result<void> AppendTo(std::string_view key, std::string_view request_id);
 
   Args args_;
   log::Summary summary_;

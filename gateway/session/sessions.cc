@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "gateway/protocol/form/json_writer.h"
@@ -25,6 +26,37 @@ Result<void> CheckSize(const log::LoggedTurn& turn, uint64_t bytes_max) {
                                "is {}.",
                                bytes, limit),
                    std::string(kKeyHeader));
+}
+
+// The newest turn, if the request is another attempt of the one that made it: its answer did not
+// reach the client, which therefore says the same again. Null if it is not.
+const log::LoggedTurn* RepeatedBy(const SessionTurn& turn) {
+  const auto newest = std::find_if(turn.stored.rbegin(), turn.stored.rend(),
+                                   [](const log::LoggedTurn& one) { return one.is_turn(); });
+  if (newest == turn.stored.rend()) return nullptr;
+  const std::string& attempt = turn.ask.attempt;
+  const bool has_keys = !attempt.empty() && !newest->attempt.empty();
+  const bool is_same = has_keys ? attempt == newest->attempt
+                                : turn.ask.is_retry && newest->input == turn.request.messages;
+  return is_same ? &*newest : nullptr;
+}
+
+// The body of a request that would go on in a session. Its skeleton is not known of turns of
+// earlier versions.
+std::string BodyOf(Dialect dialect, const std::string& model, const std::string& skeleton) {
+  std::string name;
+  protocol::form::JsonWriter(name).String(model);
+  const bool is_responses = dialect == Dialect::kResponses;
+  const std::vector<transcript::Member> members = {
+      {.name = "model", .value = model.empty() ? std::string() : name},
+      {.name = "stream", .value = "false"},
+      {.name = "stream_options"}};
+  if (!skeleton.empty()) return transcript::WithMembers(skeleton, members);
+  return transcript::WithMembers(
+      fmt::format(R"({{{}"{}":[{{"role":"user","content":"."}}]}})",
+                  dialect == Dialect::kMessages ? R"("max_tokens":1,)" : "",
+                  is_responses ? "input" : "messages"),
+      members);
 }
 
 summary::Folds::Session SessionOf(const SessionTurn& turn) {
@@ -51,6 +83,7 @@ Result<std::shared_ptr<SessionTurn>> Sessions::Read(ReadArgs args) const {
   turn->tenant = std::move(args.tenant);
   turn->ask = std::move(args.ask);
   turn->turn.id = log::TurnIdOf(args.request_id);
+  turn->turn.attempt = turn->ask.attempt;
   KVGATE_TRY(turn->request, transcript::ReadBody(args.dialect, args.body));
   return turn;
 }
@@ -75,14 +108,31 @@ Result<void> Sessions::Load(SessionTurn& turn) const {
       (turn.ask.mode == SessionAsk::Mode::kAuto && turn.request.is_transcript());
   KVGATE_TRY(turn.stored, log_.Load(turn.place(), *root, head->id,
                                     may_branch ? Reach::kBranch : Reach::kPrompt));
+  if (may_branch) return {};
+  const log::LoggedTurn* const repeated = RepeatedBy(turn);
+  if (repeated == nullptr) return {};
+  const std::string before = repeated->parent;
+  turn.stored.clear();
+  if (before.empty()) return {};
+  KVGATE_TRY(turn.stored, log_.Load(turn.place(), *root, before, Reach::kPrompt));
   return {};
 }
 
 Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) const {
   KVGATE_TRY(const Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
+  KVGATE_TRY(std::string body, FitWindow(turn, composed, args));
+  KVGATE_TRY_VOID(CheckSize(turn.turn, options_.turns->turn_bytes_max()));
+  turn.stored.clear();
+  return body;
+}
+
+Result<std::string> Sessions::FitWindow(SessionTurn& turn, const Composed& composed,
+                                        const ComposeArgs& args) const {
+  window::Settings settings = options_.window;
+  if (args.keeps_all) settings.mode = window::Mode::kOff;
   const bool may_fold = args.is_forced || folds_.IsDue(SessionOf(turn), composed.history.depth);
   KVGATE_TRY(Windowed windowed, ApplyWindow(turn.request, args.body, composed,
-                                            {.settings = options_.window,
+                                            {.settings = settings,
                                              .may_fold = may_fold,
                                              .is_forced = args.is_forced,
                                              .context = args.context,
@@ -99,10 +149,13 @@ Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args
   const bool is_same_frame =
       !composed.history.head.empty() && composed.frame == composed.history.frame;
   if (!is_same_frame || windowed.event) turn.turn.frame = composed.frame;
+  std::string skeleton = transcript::SkeletonOf(turn.request.dialect, args.body);
+  turn.turn.skeleton.reset();
+  if (skeleton != composed.history.skeleton || windowed.event) {
+    turn.turn.skeleton = std::move(skeleton);
+  }
   turn.turn.input = composed.input;
   turn.turn.compaction = std::move(windowed.event);
-  KVGATE_TRY_VOID(CheckSize(turn.turn, options_.turns->turn_bytes_max()));
-  turn.stored.clear();
   return std::move(windowed.body);
 }
 
@@ -125,17 +178,14 @@ Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::stri
   KVGATE_TRY(const log::SessionLog::Root root, log_.Find(stored.turn->place()));
   KVGATE_TRY(const auto head, log_.Head(stored.turn->place(), root));
   if (!head) return MakeError(ErrorCode::kInvalidArgument, kSource, "The session has no turns.");
-  const bool is_responses = root.dialect == Dialect::kResponses;
-  protocol::form::JsonWriter json(stored.body);
-  json.BeginObject();
-  if (!head->model.empty()) json.Key("model").String(head->model);
-  if (root.dialect == Dialect::kMessages) json.Key("max_tokens").Integer(1);
-  json.Key(is_responses ? "input" : "messages").BeginArray();
-  json.BeginObject().Key("role").String("user").Key("content").String(".");
-  json.EndObject().EndArray().EndObject();
-  KVGATE_TRY(stored.turn->request, transcript::ReadBody(root.dialect, stored.body));
   KVGATE_TRY(stored.turn->stored,
              log_.Load(stored.turn->place(), root, head->id, log::SessionLog::Reach::kPrompt));
+  std::string model;  // the last one that is known
+  for (const log::LoggedTurn& turn : stored.turn->stored) {
+    if (!turn.model.empty()) model = turn.model;
+  }
+  stored.body = BodyOf(root.dialect, model, log::HistoryOf(stored.turn->stored).skeleton);
+  KVGATE_TRY(stored.turn->request, transcript::ReadBody(root.dialect, stored.body));
   return stored;
 }
 
@@ -156,6 +206,7 @@ std::unique_ptr<SessionFold> Sessions::BeginFold(const SessionTurn& turn, std::s
       .ticket = std::move(ticket),
       .tenant = turn.tenant,
       .key = turn.ask.key,
+      .turn = turn.is_kept && turn.is_stored ? turn.turn.id : std::string(),
       .dialect = turn.request.dialect,
       .body = std::string(body),
       .model = options_.summary_model,

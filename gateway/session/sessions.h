@@ -44,7 +44,11 @@ struct SessionTurn {
   log::LoggedTurn turn;                 // what will be added
   std::string compaction = "none";      // x-kvgate-compaction
   std::optional<FoldPlan> fold;         // that is due
-  std::atomic<bool> is_stored{false};   // with its answer
+  std::string received;  // the body as it came, without what names its session; if a fold is due
+  // A stored response or an answer in a conversation, whose store writes its entry. Its session
+  // has further branches, and nobody holds it.
+  bool is_kept = false;
+  std::atomic<bool> is_stored{false};  // with its answer
   std::shared_ptr<void> lock;
   log::SessionLog::Place place() const { return {.tenant = tenant, .key = ask.key}; }
 };
@@ -122,9 +126,13 @@ class Sessions {
     int64_t output_max = 0;  // tokens of its answer where the request sets no limit
     CountTokens count = {};  // empty: they are estimated
     bool is_forced = false;  // a fold is due whatever the prompt's length
+    bool keeps_all = false;  // nothing may be left out that is not already
   };
   // Returns the body to be answered. Fails as ComposeTurns and ApplyWindow do.
   Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args) const;
+  // The second half of Compose, for a turn whose prompt is composed elsewhere.
+  Result<std::string> FitWindow(SessionTurn& turn, const Composed& composed,
+                                const ComposeArgs& args) const;
 
   // Stores the turn. It is durable on return, whole or not at all.
   // `kv_block`: see LoggedTurn.

@@ -80,6 +80,13 @@ uint64_t OrderOf(std::string_view key) {
   return ByteReader(key.substr(key.size() - 8)).TakeBigEndian();
 }
 
+std::optional<TurnPlace> PlaceOf(std::string_view key, std::string_view value) {
+  if (!key.starts_with('M')) return DecodePlace(value);
+  const size_t prefix_bytes = TurnMemberPrefix(0).size();
+  if (key.size() <= prefix_bytes) return std::nullopt;
+  return TurnPlace{.order = OrderOf(key), .conversation = OrderOf(key.substr(0, prefix_bytes))};
+}
+
 std::string EncodeTurn(const TurnRecord& record, const Keyring& ring) {
   const Turn& turn = record.turn;
   std::string body;

@@ -104,6 +104,9 @@ std::string TurnAgeKey(uint64_t last_order);
 // Appends the order to `prefix`. OrderOf returns the order at the end of a key, 0 if there is none.
 std::string WithOrder(std::string prefix, uint64_t order);
 uint64_t OrderOf(std::string_view key);
+// The turn that a row points to: a member of a conversation by its key, all others by their value.
+// Null if it points to none.
+std::optional<TurnPlace> PlaceOf(std::string_view key, std::string_view value);
 
 std::string EncodeTurn(const TurnRecord& record, const Keyring& ring);
 // Returns the errors of Unseal, and kDataLoss if the sizes in the record do not add up.

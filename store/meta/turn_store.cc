@@ -31,13 +31,12 @@ Error Missing(std::string_view id) {
   return MakeError(ErrorCode::kNotFound, kSource, fmt::format("There is no turn '{}'.", id), "id");
 }
 
-uint64_t PayloadBytes(const Turn& turn) {
-  uint64_t bytes = 0;
-  for (const TurnItem& item : turn.items) bytes += item.payload.size();
-  return bytes;
-}
-
 MetaWrite Without(std::string key) { return {.key = std::move(key), .value = std::nullopt}; }
+
+std::string SessionPrefix(const TurnNames& names, std::string_view tenant,
+                          std::string_view session) {
+  return TurnSessionPrefix(names.Tenant(tenant), names.Session(tenant, session));
+}
 
 std::string MemberKey(const TurnPlace& place) {
   return WithOrder(TurnMemberPrefix(place.conversation), place.order);
@@ -193,41 +192,6 @@ int64_t TurnStore::NowUs() const {
 
 // --- writing ----------------------------------------------------------------------------------
 
-Result<void> TurnStore::Check(const Turn& turn) const {
-  if (!options_.enabled) {
-    return MakeError(ErrorCode::kUnsupported, kSource,
-                     "Turns are not kept: store.turns is false in the configuration.");
-  }
-  if (turn.id.empty()) return Wrong("id", "A turn needs an id.");
-  for (const auto& [field, text] : {std::pair<const char*, const std::string&>("id", turn.id),
-                                    {"parent", turn.parent},
-                                    {"tenant", turn.tenant},
-                                    {"session", turn.session}}) {
-    if (text.size() <= kTurnTextMax) continue;
-    return Wrong(field, fmt::format("The {} of a turn has {} bytes; the limit is {}.", field,
-                                    text.size(), kTurnTextMax));
-  }
-  if (turn.items.empty() || turn.items.size() > kTurnItemsMax) {
-    return Wrong("items", fmt::format("A turn has 1 to {} items, not {}.", kTurnItemsMax,
-                                      turn.items.size()));
-  }
-  for (const TurnItem& item : turn.items) {
-    if (!item.role.empty() && item.role.size() <= kTurnTextMax) continue;
-    return Wrong("role", fmt::format("The role of an item has 1 to {} bytes, not {}.", kTurnTextMax,
-                                     item.role.size()));
-  }
-  const TurnTokens& tokens = turn.tokens;
-  if (tokens.input < 0 || tokens.cached < 0 || tokens.output < 0) {
-    return Wrong("tokens", "The token counts of a turn are not negative.");
-  }
-  const uint64_t bytes = PayloadBytes(turn);
-  if (bytes <= options_.turn_bytes_max) return {};
-  return MakeError(
-      ErrorCode::kTooLarge, kSource,
-      fmt::format("The turn has {} bytes; the limit is {}.", bytes, options_.turn_bytes_max),
-      "items");
-}
-
 // Collects turns of one conversation with all their rows for one write. REQUIRES: the store's mutex
 // is held.
 class TurnStore::Addition {
@@ -348,7 +312,11 @@ Result<void> TurnStore::Append(Turn turn) {
 }
 
 Result<void> TurnStore::AppendAll(std::vector<Turn> turns) {
-  for (const Turn& turn : turns) KVGATE_TRY_VOID(Check(turn));
+  if (!options_.enabled) {
+    return MakeError(ErrorCode::kUnsupported, kSource,
+                     "Turns are not kept: store.turns is false in the configuration.");
+  }
+  for (const Turn& turn : turns) KVGATE_TRY_VOID(CheckTurn(turn, options_.turn_bytes_max));
   if (turns.empty()) return {};
   const std::lock_guard lock(mutex_);
   Addition addition(*this);
@@ -386,7 +354,12 @@ Result<uint64_t> TurnStore::PurgeTenant(std::string_view tenant) {
 }
 
 Result<uint64_t> TurnStore::PurgeSession(std::string_view tenant, std::string_view session) {
-  return Purge(SessionPrefix(tenant, session));
+  return Purge(SessionPrefix(names(), tenant, session));
+}
+
+Result<uint64_t> TurnStore::PurgeConversation(std::string_view tenant, std::string_view id) {
+  KVGATE_TRY(const TurnPlace place, Find(tenant, id));
+  return Purge(TurnMemberPrefix(place.conversation));
 }
 
 Result<uint64_t> TurnStore::Purge(const std::string& prefix) {
@@ -394,15 +367,16 @@ Result<uint64_t> TurnStore::Purge(const std::string& prefix) {
   while (true) {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<std::string, std::string>> rows;
-    KVGATE_TRY_VOID(
-        options_.meta.Scan(kTable, prefix, [&](std::string_view key, std::string_view value) {
-          rows.emplace_back(key, value);
-          return rows.size() < kRemoveMax;
-        }));
+    // The first turn of a conversation, which may list it, goes last.
+    KVGATE_TRY_VOID(options_.meta.ScanBack(kTable, {.prefix = prefix},
+                                           [&](std::string_view key, std::string_view value) {
+                                             rows.emplace_back(key, value);
+                                             return rows.size() < kRemoveMax;
+                                           }));
     if (rows.empty()) return num_turns;
     Removal removal(*this);
     for (auto& [key, value] : rows) {
-      if (const auto place = DecodePlace(value)) KVGATE_TRY_VOID(removal.Add(*place));
+      if (const auto place = PlaceOf(key, value)) KVGATE_TRY_VOID(removal.Add(*place));
       removal.AddRow(std::move(key));
     }
     KVGATE_TRY_VOID(removal.Commit());
@@ -546,10 +520,6 @@ std::string TurnStore::IdKey(std::string_view tenant, std::string_view id) const
   return TurnIdKey(names().Tenant(tenant), names().Id(tenant, id));
 }
 
-std::string TurnStore::SessionPrefix(std::string_view tenant, std::string_view session) const {
-  return TurnSessionPrefix(names().Tenant(tenant), names().Session(tenant, session));
-}
-
 Result<TurnPlace> TurnStore::Find(std::string_view tenant, std::string_view id) const {
   if (tenant.size() > kTurnTextMax || id.size() > kTurnTextMax) return Missing(id.substr(0, 64));
   KVGATE_TRY(const auto value, options_.meta.Get(kTable, IdKey(tenant, id)));
@@ -617,8 +587,8 @@ Result<std::vector<Turn>> TurnStore::Chain(const ChainArgs& args) const {
 Result<std::vector<TurnPlace>> TurnStore::Places(const PlacesArgs& args) const {
   std::vector<TurnPlace> places;
   KVGATE_TRY_VOID(options_.meta.ScanBack(kTable, {.prefix = args.prefix, .before = args.before},
-                                         [&](std::string_view, std::string_view value) {
-                                           if (const auto place = DecodePlace(value)) {
+                                         [&](std::string_view key, std::string_view value) {
+                                           if (const auto place = PlaceOf(key, value)) {
                                              places.push_back(*place);
                                            }
                                            return places.size() < args.limit;
@@ -632,7 +602,13 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
   }
   TurnPage page;
   if (args.tenant.size() > kTurnTextMax || args.session.size() > kTurnTextMax) return page;
-  const std::string prefix = SessionPrefix(args.tenant, args.session);
+  std::string prefix;
+  if (args.conversation_of.empty()) {
+    prefix = SessionPrefix(names(), args.tenant, args.session);
+  } else {
+    KVGATE_TRY(const TurnPlace place, Find(args.tenant, args.conversation_of));
+    prefix = TurnMemberPrefix(place.conversation);
+  }
   KVGATE_TRY(const auto places,
              Places({.prefix = prefix,
                      .before = args.before == 0 ? "" : WithOrder(prefix, args.before),
@@ -649,6 +625,13 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
     page.turns.push_back(std::move(record->turn));
   }
   return page;
+}
+
+Result<Turn> TurnStore::FirstOf(std::string_view tenant, std::string_view id) const {
+  KVGATE_TRY(const TurnPlace place, Find(tenant, id));
+  KVGATE_TRY(auto record, Read({.order = place.conversation, .conversation = place.conversation}));
+  if (!record || record->turn.tenant != tenant) return Missing(id);
+  return std::move(record->turn);
 }
 
 Result<Turn> TurnStore::FindByContent(std::string_view tenant, const PrefixDigest& content) const {

@@ -31,12 +31,10 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "store/meta/meta_store.h"
+#include "store/meta/turn_check.h"
 #include "store/meta/turn_format.h"
 
 namespace kvgate::store::meta {
-
-inline constexpr size_t kTurnTextMax = 256;    // bytes of an id, a tenant, a session or a role
-inline constexpr size_t kTurnItemsMax = 4096;  // per turn
 
 struct TurnPage {
   std::vector<Turn> turns;
@@ -99,22 +97,28 @@ class TurnStore {
 
   struct ListArgs {
     std::string_view tenant;
-    std::string_view session;
-    size_t limit = 50;    // 1 to 1000
+    std::string_view session = {};
+    std::string_view conversation_of = {};  // a turn's id: its conversation instead of a session
+    size_t limit = 50;                      // 1 to 1000
     uint64_t before = 0;  // `order` of the last turn of the previous page; 0 means the newest
     uint64_t bytes_max = uint64_t{64} << 20;  // a page ends once it is exceeded
   };
-  // Returns the turns of a session, newest first.
+  // Returns the turns of a session, newest first. Returns kNotFound for a conversation of a missing
+  // turn.
   Result<TurnPage> List(const ListArgs& args) const;
+  // Returns the first turn of the conversation that a turn belongs to, or kNotFound.
+  Result<Turn> FirstOf(std::string_view tenant, std::string_view id) const;
   // Returns the newest turn with that content, or kNotFound.
   Result<Turn> FindByContent(std::string_view tenant, const PrefixDigest& content) const;
 
   // Deletes the turn and frees its id; chains through it return kNotFound. kNotFound if it is
   // missing.
   Result<void> Delete(std::string_view tenant, std::string_view id);
-  // Both return the number of turns deleted.
+  // All three return the number of turns deleted, which they never hold in memory together.
   Result<uint64_t> PurgeTenant(std::string_view tenant);
   Result<uint64_t> PurgeSession(std::string_view tenant, std::string_view session);
+  // Deletes the whole conversation that a turn belongs to. Returns kNotFound for a missing turn.
+  Result<uint64_t> PurgeConversation(std::string_view tenant, std::string_view id);
   // Retires what is too old, or above the size limit, now. Returns the number of turns.
   Result<uint64_t> Retire();
 
@@ -136,8 +140,6 @@ class TurnStore {
 
   TurnNames names() const { return TurnNames(options_.meta.keyring()); }
   std::string IdKey(std::string_view tenant, std::string_view id) const;
-  std::string SessionPrefix(std::string_view tenant, std::string_view session) const;
-  Result<void> Check(const Turn& turn) const;
   // Returns kNotFound if there is no such turn.
   Result<TurnPlace> Find(std::string_view tenant, std::string_view id) const;
   // Returns null if the turn is missing, its secret is missing, or it was damaged and has been

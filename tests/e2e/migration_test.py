@@ -62,6 +62,17 @@ class MigrationTest(Case):
         if there:
             self.assertEqual(conversation.json["metadata"], wanted["conversation"]["metadata"])
 
+    def check_sessions(self, running, wanted):
+        """Chains of responses and conversations are sessions, which they were not before."""
+        alice = list(wanted["responses"]["alice"])
+        rows = running.get("/kvgate/v1/sessions", ALICE).json["data"]
+        stored = [row for row in rows if row["dialect"] == "responses"]
+        self.assertEqual([(row["key"], row["turns"]) for row in stored],
+                         [(wanted["conversation"]["id"], 2), (alice[0], 2)])
+        shown = running.get(f"/kvgate/v1/sessions/{alice[1]}", ALICE).json
+        self.assertEqual([turn["id"] for turn in shown["data"]], alice[:2])
+        self.assertEqual(shown["data"][1]["answer"], wanted["responses"]["alice"][alice[1]])
+
     def pins(self, running):
         rows = running.get("/kvgate/v1/prefixes").json["data"]
         return sorted((row["name"], row.get("version")) for row in rows if row["pinned"])
@@ -85,9 +96,11 @@ class MigrationTest(Case):
             data = self.unpack(archive, archive.name)
             running = self.start(data)
             self.check_all(running, wanted)
+            self.check_sessions(running, wanted)
+            self.assertIn("3 conversations of stored responses are sessions now", running.log())
             if "data_directory_1." in archive.name:
                 self.assertRegex(running.log(),
-                                 r"is migrated from format 1 to 3: 6 turns of 3 conversations and "
+                                 r"is migrated from format 1 to 4: 6 turns of 3 conversations and "
                                  r"2 pins are kept, now sealed; 0 damaged turns are dropped; "
                                  r"[1-9]\d* records of KV are dropped")
                 self.assertRegex(running.log(), r"[1-9]\d* parts of prompts of an older version")
@@ -137,6 +150,7 @@ class MigrationTest(Case):
                 process.wait()
             running = self.start(data)
             self.check_all(running, wanted)
+            self.check_sessions(running, wanted)
             running.kill()
         self.assertGreater(killed, 0)
 
@@ -162,7 +176,7 @@ class MigrationTest(Case):
         old = key.read_text()
         key.unlink()
         running.restart()
-        self.assertIn("A SECRET IS MISSING: 1 turns, 1 pins and 0 parts of prompts", running.log())
+        self.assertIn("A SECRET IS MISSING: 2 turns, 1 pins and 0 parts of prompts", running.log())
         self.assertEqual(self.status(running, kept), 404)
         self.assertEqual(self.pins(running), [])
         young = self.respond(running, "after")
@@ -196,7 +210,7 @@ class MigrationTest(Case):
         os.environ[VARIABLE] = two
         running.restart()
         self.assertNotIn("A SECRET IS MISSING", running.log())
-        self.assertIn("2 turns of 2 conversations and 0 pins are sealed and named", running.log())
+        self.assertIn("4 turns of 2 conversations and 0 pins are sealed and named", running.log())
         self.assertEqual([self.status(running, name) for name in (kept, young)], [200, 200])
         self.assertEqual(running.complete(prompt, max_tokens=2, headers=ALICE).cached_tokens, 0)
 
@@ -208,7 +222,7 @@ class MigrationTest(Case):
         os.environ[VARIABLE] = secrets.token_hex(32)
         self.addCleanup(os.environ.pop, VARIABLE)
         running = self.start(data, "--secret-env", VARIABLE)
-        self.assertIn("1 turns of 1 conversations and 0 pins are sealed and named", running.log())
+        self.assertIn("2 turns of 1 conversations and 0 pins are sealed and named", running.log())
         self.assertEqual(self.status(running, kept), 200)
         self.assertEqual(running.terminate(), 0)
 

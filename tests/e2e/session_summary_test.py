@@ -22,10 +22,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from provider_simulator import Simulator  # noqa: E402
 
 TURNS = 200
-KILLS = 40 if FULL else 4
+KILLS = 100 if FULL else 10
 WRITERS = 3
+WARM = 0.3  # of the prompts that are sent first after a kill
 KEY = "KVGATE_TEST_SUMMARY_KEY"
 SYSTEM = "You work in a repository. " + text_of("system", 60)
+
+
+def bare(part):
+    """Without cache breakpoints, which are no part of a prompt."""
+    if isinstance(part, dict):
+        return {name: bare(value) for name, value in part.items() if name != "cache_control"}
+    return [bare(value) for value in part] if isinstance(part, list) else part
 
 
 def samples(running, name):
@@ -168,7 +176,7 @@ class ProviderSummaryTest(SummaryCase):
     TOOLS = [{"name": "look", "description": text_of("look", 40),
               "input_schema": {"type": "object", "properties": {"q": {"type": "string"}}}}]
 
-    def turn(self, number, headers=None):
+    def turn(self, number, headers=None, **more):
         content = f"turn {number}: {text_of(number, 25)}"
         if number % 3 == 0:
             content += " call the tool"
@@ -177,7 +185,7 @@ class ProviderSummaryTest(SummaryCase):
                         "content": text_of(number, 25)}]
         reply = self.running.send("/v1/messages", {
             "model": "claude-opus-5-5", "max_tokens": 400, "system": SYSTEM * 10,
-            "tools": self.TOOLS, "messages": [{"role": "user", "content": content}]},
+            "tools": self.TOOLS, "messages": [{"role": "user", "content": content}], **more},
             {**self.HEADERS, **(headers or {})})
         self.assertEqual(reply.status, 200, reply.body)
         if number % 3 == 0:
@@ -266,6 +274,43 @@ class ProviderSummaryTest(SummaryCase):
             self.assertEqual(model, "claude-opus-5-5" if asked else "llama-random-7")
             self.assertEqual(bool(self.provider.requests), bool(asked))
 
+    def test_what_is_asked_for_after_a_restart_is_the_last_request_and_one_message(self):
+        self.start(6000)
+        how = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"},
+               "tool_choice": {"type": "auto"}, "metadata": {"user_id": "u"}}
+        for number in range(2, 62, 3):
+            self.turn(number, **how)
+        last = json.loads(self.provider.requests[-1].body)
+        self.running.kill()
+        self.running.restart()
+        reply = self.running.send("/kvgate/v1/sessions/k/compact", {},
+                                  {"anthropic-version": "2023-06-01"})
+        self.assertEqual(reply.status, 200, reply.body)
+        asked = json.loads(self.provider.requests[-1].body)
+        self.assertIn("## Open ends", json.dumps(asked["messages"][-1]))
+        for name in set(last) | set(asked):
+            if name not in ("messages", "max_tokens", "stream"):
+                self.assertEqual(bare(asked.get(name)), bare(last.get(name)), name)
+        num = len(last["messages"])
+        self.assertEqual(bare(asked["messages"][:num]), bare(last["messages"]))
+        self.assertEqual(len(asked["messages"]), num + 2)
+        tokens = self.events(self.running)[-1]["summary"]["tokens"]
+        self.assertGreater(tokens["cached"] / tokens["input"], 0.85, tokens)
+
+    def test_a_summary_has_a_breakpoint_of_its_own(self):
+        self.start(1800)
+        for number in range(2, 92, 3):
+            if self.turn(number).headers["x-kvgate-compaction"].startswith("done;"):
+                break
+        self.turn(95)
+        sent = json.loads(self.provider.requests[-1].body)
+        first = sent["messages"][0]["content"]
+        self.assertIn("<summary>", first[0]["text"])
+        self.assertIn("cache_control", first[0])
+        marked = json.dumps(sent).count('"cache_control"')
+        self.assertLessEqual(marked, 4)
+        self.assertGreaterEqual(marked, 2)
+
     def test_a_provider_that_binds_thinking_takes_every_turn(self):
         self.start(2600)
         self.provider.thinks = True
@@ -292,20 +337,25 @@ class ProviderSummaryTest(SummaryCase):
 
 
 class SummaryKillTest(SummaryCase):
+    def say(self, running, key, sent, stream=False):
+        """One numbered turn; returns its number, and the reply where it was acknowledged."""
+        number = sent[key]
+        sent[key] += 1
+        body = {"model": "local", "max_tokens": 4, "temperature": 0, "stream": stream,
+                "messages": [{"role": "user",
+                              "content": f"{key} {text_of(number, 8)} {number}"}]}
+        said = running.send("/v1/chat/completions", body, {"x-kvgate-session": key})
+        is_whole = said.status == 200 and (not said.events or said.done)
+        return number, said if is_whole else None
+
     def write(self, running, key, acknowledged, sent, seed):
         rng = random.Random(seed)
         while True:
-            number = sent[key]
-            sent[key] += 1
-            body = {"model": "local", "max_tokens": 4, "temperature": 0,
-                    "stream": rng.random() < 0.5,
-                    "messages": [{"role": "user",
-                                  "content": f"{key} {text_of(number, 8)} {number}"}]}
             try:
-                said = running.send("/v1/chat/completions", body, {"x-kvgate-session": key})
+                number, said = self.say(running, key, sent, rng.random() < 0.5)
             except (OSError, http.client.HTTPException, json.JSONDecodeError):
                 return
-            if said.status != 200 or said.events and not said.done:
+            if said is None:
                 return
             acknowledged[key].append(number)
 
@@ -329,29 +379,45 @@ class SummaryKillTest(SummaryCase):
         self.assertEqual([n for n in window if n not in numbers], [], "lost")
         return len(entries) - len(turns)
 
+    def live(self, running, keys, acknowledged, sent, rng):
+        """One life of the server, killed while turns are written; true if a summary was made."""
+        writers = [threading.Thread(target=self.write, args=(
+            running, key, acknowledged, sent, rng.random())) for key in keys]
+        for writer in writers:
+            writer.start()
+        time.sleep(rng.uniform(0.1, 1.5))
+        is_folding = samples(running, "kvgate_session_folds_running") != {"": 0}
+        running.kill()
+        for writer in writers:
+            writer.join()
+        running.restart()
+        return is_folding
+
     def test_nothing_is_lost_while_summaries_are_under_way(self):
         rng = random.Random(815)
         running = self.serve(arguments=["--set", "sessions.window_hard=900",
                                         "--set", "sessions.mode=summary"])
         keys = [f"writer-{i}" for i in range(WRITERS)]
         acknowledged, sent = {key: [] for key in keys}, {key: 0 for key in keys}
-        events = 0
+        events, folding, prompt, cached = 0, 0, 0, 0
         for kill in range(KILLS * 4):  # more than KILLS only where no summary is made by then
-            writers = [threading.Thread(target=self.write, args=(
-                running, key, acknowledged, sent, rng.random())) for key in keys]
-            for writer in writers:
-                writer.start()
-            time.sleep(rng.uniform(0.2, 1.0))
-            running.kill()
-            for writer in writers:
-                writer.join()
-            running.restart()
+            folding += self.live(running, keys, acknowledged, sent, rng)
             for key in keys:
                 events += self.check(running, key, acknowledged[key])
-            if kill + 1 >= KILLS and events > 0:
+                number, said = self.say(running, key, sent)
+                self.assertIsNotNone(said)
+                acknowledged[key].append(number)
+                prompt += said.usage["prompt_tokens"]
+                cached += said.cached_tokens
+            if kill + 1 >= KILLS and events > 0 and folding > 0:
                 break
+        print(f"{kill + 1} kills, {folding} while a summary was made; {cached / prompt:.2f} of the "
+              "next prompts were on the disk", file=sys.stderr)
         self.assertGreater(sum(len(found) for found in acknowledged.values()), KILLS)
         self.assertGreater(events, 0, "no summary was made")
+        self.assertGreater(folding, 0, "none was under way")
+        # What the last second computed is not on the disk yet.
+        self.assertGreater(cached / prompt, WARM)
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ class FakeKvStore final : public store::kv::KvStore {
 struct Gateway {
   explicit Gateway(Script script = {}, store::kv::KvStore* kv = nullptr,
                    store::meta::TurnStore* turns = nullptr, service::Prompts* prompts = nullptr,
-                   ledger::Ledger* ledger = nullptr)
+                   ledger::Ledger* ledger = nullptr, session::Sessions* sessions = nullptr)
       : engine(std::move(script)),
         service({.registry = registry,
                  .metrics = metrics,
@@ -281,6 +281,7 @@ struct Gateway {
                  .keyring = kv != nullptr ? keyring.get() : nullptr,
                  .ledger = ledger,
                  .turns = turns,
+                 .sessions = sessions,
                  .prompts = prompts,
                  .no_disk_reason = "switched off",
                  .system_fingerprint = "kvgate-test"}) {

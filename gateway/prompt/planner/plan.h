@@ -32,6 +32,7 @@ struct PlanSegment {
   parse::Content content = parse::Content::kOther;
   uint32_t num_tokens = 0;
   bool is_volatile = false;  // changes from request to request
+  bool is_summary = false;   // stands for turns that are left out
   bool markable = false;  // its bytes can hold a breakpoint (an object; text that is not empty …)
   std::optional<parse::Breakpoint> breakpoint = {};  // set by the caller
   parse::Identity prefix;  // of all sent bytes up to its end, without breakpoints

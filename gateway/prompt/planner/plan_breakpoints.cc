@@ -10,7 +10,15 @@ using parse::Breakpoint;
 namespace {
 
 // If there are more breakpoints than the rules allow, those of the largest rank are given up first.
-enum class Rank : uint8_t { kTail, kChain, kStable, kCallersTurn, kCallersPrefix, kSpare };
+enum class Rank : uint8_t {
+  kTail,
+  kChain,
+  kStable,
+  kCallersTurn,
+  kCallersPrefix,
+  kSummary,
+  kSpare
+};
 
 struct Wish {
   Rank rank;
@@ -91,6 +99,14 @@ void AddSpares(const BreakpointArgs& args, Wishes& wishes) {
   }
 }
 
+// It costs no write of its own, since what is in front of the tail is written with that.
+void AddSummary(const BreakpointArgs& args, Wishes& wishes) {
+  const std::optional<size_t>& summary = args.layout.summary;
+  if (args.tail == Lifetime::kNone || !summary) return;
+  if (args.layout.ends[*summary] < args.minimum_tokens) return;
+  Add(wishes, *summary, {Rank::kSummary, TtlOf(args.args, args.tail)});
+}
+
 // Gives up the least useful breakpoints; among equals, the one nearest the front.
 void Limit(Wishes& wishes, size_t max) {
   while (wishes.size() > max) {
@@ -160,6 +176,7 @@ Breakpoints PlaceBreakpoints(const BreakpointArgs& args) {
     }
   }
   AddChain(args, wishes);
+  AddSummary(args, wishes);
   AddSpares(args, wishes);
   const auto max = static_cast<size_t>(args.args.row->rules.breakpoints_max);
   Limit(wishes, max - (out.automatic && max > 0 ? 1 : 0));

@@ -1,6 +1,6 @@
 // Chooses the breakpoints that go out: the caller's own if they can stay, those that the cost
-// choice asks for, and those that keep earlier entries within reach. Their number follows the
-// rules, and a longer ttl stands first. Pure.
+// choice asks for, one behind a summary, and those that keep earlier entries within reach. Their
+// number follows the rules, and a longer ttl stands first. Pure.
 #pragma once
 
 #include <cstddef>

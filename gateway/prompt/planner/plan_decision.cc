@@ -402,6 +402,7 @@ void DecideBreakpoints(const PlanArgs& args, const View& view, const Layout& lay
     plan.reason = "shared prefix";
   };
   if (layout.stable) add(*layout.stable);
+  if (layout.summary) add(*layout.summary);
   if (layout.barrier < args.segments.size() && layout.tail) {
     // The newest turn ends with text that will not come again, and so does its implicit breakpoint.
     Known known;

@@ -60,6 +60,7 @@ Layout FindLayout(const LayoutArgs& args) {
       if (!stays) layout.barrier = i;
     } else if (CanHold(segment, args.syntax)) {
       layout.tail = i;
+      if (segment.is_summary && i >= layout.num_shared && !layout.summary) layout.summary = i;
       const bool is_first = args.syntax == BreakpointSyntax::kBreakpoint && !layout.stable;
       if (i < layout.num_shared || is_first) layout.stable = i;
     }

@@ -22,6 +22,9 @@ struct Layout {
   // none, so there the first holder behind them stands for it: a client's window keeps its first
   // turn.
   std::optional<size_t> stable;
+  // The summary before the barrier, if it can hold a breakpoint: what stands behind it is what
+  // changes when turns are taken back, or the conversation goes on elsewhere.
+  std::optional<size_t> summary;
   std::optional<size_t> tail;      // the last holder of a breakpoint before the barrier
   bool volatile_vanishes = false;  // the segment at the barrier is most likely to disappear
   bool is_agents = false;  // has tools or an assistant turn, so that it is expected to come again

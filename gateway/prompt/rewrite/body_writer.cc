@@ -145,6 +145,7 @@ void BodyWriter::AddPlanSegment(const Outgoing& out) {
     plan.content = as.content;
     plan.num_tokens = as.num_tokens;
     plan.is_volatile = as.is_volatile || as.is_notice;
+    plan.is_summary = as.source == parse::Source::kSummary;
   };
   if (segment.now != nullptr) {
     describe(*segment.now);

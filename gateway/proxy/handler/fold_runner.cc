@@ -20,6 +20,8 @@ constexpr std::string_view kPurpose = "summary";  // a source of the ledger
 // The longest that a summary waits for the session's other writers.
 constexpr std::chrono::minutes kHoldTime{10};
 
+}  // namespace
+
 std::string_view PathOf(Dialect dialect) {
   switch (dialect) {
     case Dialect::kMessages:
@@ -30,8 +32,6 @@ std::string_view PathOf(Dialect dialect) {
       return "/v1/chat/completions";
   }
 }
-
-}  // namespace
 
 FoldTarget FoldTargetOf(const RequestContext& request, Dialect dialect, const std::string& model) {
   const request::Targets& targets = request.targets();
@@ -140,13 +140,13 @@ Task<void> FoldRunner::Prefill() {
   const bool is_messages = dialect == Dialect::kMessages;
   const std::unique_ptr<RequestContext> context =
       requests_.Open(is_chat ? std::string_view("/kvgate/v1/prefixes/warm") : target_, kPurpose);
-  const std::vector<session::transcript::Member> members = {
-      {.name = "stream", .value = "false"},
-      {.name = "stream_options"},
-      {.name = is_messages ? "max_tokens"
-               : is_chat   ? "max_completion_tokens"
-                           : "max_output_tokens",
-       .value = is_messages ? "0" : "1"}};
+  std::vector<session::transcript::Member> members = {{.name = "stream", .value = "false"},
+                                                      {.name = "stream_options"},
+                                                      {.name = is_messages ? "max_tokens"
+                                                               : is_chat   ? "max_completion_tokens"
+                                                                           : "max_output_tokens",
+                                                       .value = is_messages ? "0" : "1"}};
+  if (dialect == Dialect::kResponses) members.push_back({.name = "store", .value = "false"});
   const Result<void> replaced =
       context->ReplaceBody(session::transcript::WithMembers(fold_->NextBody(), members));
   if (!replaced) co_return;

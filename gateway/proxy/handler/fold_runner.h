@@ -15,6 +15,9 @@
 
 namespace kvgate::proxy::handler {
 
+// The path of requests of a dialect.
+std::string_view PathOf(protocol::form::Dialect dialect);
+
 // Who would be asked for a summary.
 struct FoldTarget {
   bool is_local = false;           // the local engine

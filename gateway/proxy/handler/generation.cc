@@ -210,6 +210,7 @@ Task<bool> RequestRouter::AskUpstream(UpstreamAnswer::Options options) {
 Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
   if (session_.turn() == nullptr) {
     const bool is_answered = co_await provider::Deliver(answer, request_);
+    if (request_.environment().options.sessions != nullptr) session_.AfterAnswer();
     co_return is_answered;
   }
   provider::SessionAnswer recorded(request_, *request_.environment().options.sessions, answer,

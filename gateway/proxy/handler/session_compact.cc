@@ -32,6 +32,8 @@ Task<Result<Sessions::Stored>> PlanCompaction(RequestContext& request, Sessions&
   const protocol::form::Dialect dialect = turn.request.dialect;
   if (FoldTargetOf(request, dialect, turn.request.model).is_local) {
     CountWithLocalModel(request, dialect, args);
+  } else {
+    FitUpstreamModel(request, dialect, turn.request.model, args);
   }
   Result<std::string> composed = std::string();
   std::function<void()> compose = [&] { composed = sessions.Compose(turn, args); };

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/proxy/handler/idle_fold.h"
+#include "gateway/proxy/handler/model_context.h"
 #include "gateway/session/transcript/spoken.h"
 
 namespace kvgate::proxy::handler {
@@ -21,6 +22,9 @@ namespace {
 
 using Clock = SteadyClock;
 
+// The room that an upstream's answer has where its request sets no limit; an eighth of the context
+// where that is less.
+constexpr int64_t kUpstreamAnswerTokens = 8192;
 // The longest that a request waits for an event that is being added to its session.
 constexpr std::chrono::seconds kEventTime{30};
 
@@ -38,6 +42,14 @@ std::optional<Dialect> DialectOf(request::Route route) {
     default:
       return std::nullopt;
   }
+}
+
+constexpr std::string_view kRetryHeader = "x-stainless-retry-count";
+
+// The key that all attempts of one request share; empty: its client sends none.
+std::string_view AttemptOf(const RequestContext& request) {
+  const std::string_view key = request.Header("idempotency-key");
+  return key.empty() ? request.Header("x-idempotency-key") : key;
 }
 
 // Counts with the local model; the service answers in JSON.
@@ -62,6 +74,12 @@ void CountWithLocalModel(const RequestContext& request, Dialect dialect,
   };
 }
 
+void FitUpstreamModel(const RequestContext& request, Dialect dialect, const std::string& model,
+                      session::Sessions::ComposeArgs& args) {
+  args.context = ContextOf(request, dialect, model);
+  args.output_max = std::min(kUpstreamAnswerTokens, args.context / 8);
+}
+
 bool SessionStep::IsWanted(const RequestContext& request) {
   return !request.Header(session::kKeyHeader).empty();
 }
@@ -72,7 +90,9 @@ Result<std::optional<session::SessionAsk>> SessionStep::Ask() const {
       sessions == nullptr ? session::kWaitSecondsMax : sessions->wait_seconds_max();
   KVGATE_TRY(auto ask, session::ReadAsk({.key = request_.Header(session::kKeyHeader),
                                          .mode = request_.Header(session::kModeHeader),
-                                         .wait = request_.Header(session::kWaitHeader)},
+                                         .wait = request_.Header(session::kWaitHeader),
+                                         .attempt = AttemptOf(request_),
+                                         .retry_count = request_.Header(kRetryHeader)},
                                         wait_max));
   if (ask && sessions == nullptr) return session::log::SessionLog::NotKept();
   if (ask && !DialectOf(request_.place().route)) {
@@ -122,7 +142,7 @@ Task<Result<void>> SessionStep::Expand(session::SessionAsk ask, AsksLocal asks_l
   is_local_ = asks_local();
   const Result<void> prepared = co_await Prepare(/*may_wait=*/!request_.place().counts_tokens());
   if (!prepared) co_return prepared.error();
-  if (turn_->fold) received_ = request_.body().text();
+  if (turn_->fold) turn_->received = request_.body().text();
   if (request_.place().counts_tokens()) LetGo();
   const Result<void> replaced = request_.ReplaceBody(std::move(composed_));
   co_return replaced;
@@ -149,7 +169,7 @@ bool SessionStep::NeedsCallersKey(const std::string& model) const {
 
 std::shared_ptr<FoldRunner> SessionStep::MakeFold(bool is_background) {
   session::Sessions& sessions = *request_.environment().options.sessions;
-  const std::string& body = received_.empty() ? request_.body().text() : received_;
+  const std::string& body = turn_->received.empty() ? request_.body().text() : turn_->received;
   std::unique_ptr<session::SessionFold> fold = sessions.BeginFold(*turn_, body);
   if (fold == nullptr) return nullptr;
   // What is private is told to nobody who has not been told it.
@@ -203,8 +223,12 @@ Task<bool> SessionStep::AwaitFold() {
 }
 
 void SessionStep::AfterAnswer() {
+  if (turn_ == nullptr && request_.notes().kept != nullptr) {
+    turn_ = request_.notes().kept;
+    is_local_ = true;
+  }
   if (turn_ == nullptr || !turn_->is_stored.load()) return;
-  IdleFold::Begin(request_, *turn_);
+  if (!turn_->is_kept) IdleFold::Begin(request_, *turn_);
   if (!turn_->fold) return;
   if (NeedsCallersKey(request_.environment().options.sessions->summary_model())) return;
   const std::vector<session::transcript::Message>& answer = turn_->turn.answer;
@@ -256,7 +280,11 @@ Task<Result<void>> SessionStep::Load() {
 Task<Result<void>> SessionStep::Compose() {
   session::Sessions& sessions = *request_.environment().options.sessions;
   session::Sessions::ComposeArgs args{.body = request_.body().text()};
-  if (is_local_) CountWithLocalModel(request_, turn_->request.dialect, args);
+  if (is_local_) {
+    CountWithLocalModel(request_, turn_->request.dialect, args);
+  } else {
+    FitUpstreamModel(request_, turn_->request.dialect, turn_->request.model, args);
+  }
   Result<std::string> body = std::string();
   std::function<void()> work = [&] { body = sessions.Compose(*turn_, args); };
   const Result<void> ran =

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "gateway/proxy/handler/fold_runner.h"
 #include "gateway/proxy/handler/handler.h"
@@ -17,6 +18,9 @@ namespace kvgate::proxy::handler {
 // Prompts are counted with the local model, and fit its context. The request must outlive `args`.
 void CountWithLocalModel(const RequestContext& request, protocol::form::Dialect dialect,
                          session::Sessions::ComposeArgs& args);
+// Prompts fit the context of the upstream's model, where that is known; their tokens are estimated.
+void FitUpstreamModel(const RequestContext& request, protocol::form::Dialect dialect,
+                      const std::string& model, session::Sessions::ComposeArgs& args);
 
 class SessionStep {
  public:
@@ -33,7 +37,8 @@ class SessionStep {
   const std::shared_ptr<session::SessionTurn>& turn() const { return turn_; }
   // The request is answered without a turn: its session is free again.
   void LetGo() { turn_.reset(); }
-  // The turn has been answered: what is due to be folded is, in the background.
+  // The turn has been answered: what is due to be folded is, in the background. A request that
+  // names no session may have answered one of stored responses.
   void AfterAnswer();
 
  private:
@@ -56,7 +61,6 @@ class SessionStep {
   RequestContext& request_;
   std::shared_ptr<session::SessionTurn> turn_;
   std::string composed_;  // the body that will be answered
-  std::string received_;  // as the caller sent it, if something is due to be folded
   bool is_local_ = false;
 };
 

@@ -97,6 +97,7 @@ Task<Begun> LocalAnswer::Begin() {
   // The body has been parsed, so it is not held during a long answer.
   request_.body().Release();
   request_.notes().left_out = completion_->left_out();
+  request_.notes().kept = completion_->session();
   if (!completion_->compaction().empty()) request_.notes().compaction = completion_->compaction();
   if (completion_->streaming()) {
     last_piece_ = Clock::now();

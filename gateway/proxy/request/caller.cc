@@ -94,7 +94,9 @@ Caller Caller::InBackground() const {
 std::string Caller::credential() const {
   if (identity_) return *identity_;
   if (key_ != nullptr) return fmt::format("kvgate-key:{}", key_->name());
-  return std::string(api_key_.empty() ? authorization_ : api_key_);
+  // One key is one tenant, whichever header its client sends it in.
+  const std::string_view key = api_key_.empty() ? BearerOf(authorization_) : api_key_;
+  return key.empty() ? std::string(authorization_) : fmt::format("Bearer {}", key);
 }
 
 std::string_view Caller::provider_credential() const {

@@ -35,6 +35,7 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
   for (size_t i = 0; i < turns.size(); ++i) {
     const LoggedTurn& turn = turns[i];
     if (turn.frame) history.frame = *turn.frame;
+    if (turn.skeleton) history.skeleton = *turn.skeleton;
     if (turn.tokens.input > 0 && turn.prompt_bytes > 0) {
       history.prompt_tokens = turn.tokens.input;
       history.prompt_bytes = turn.prompt_bytes;

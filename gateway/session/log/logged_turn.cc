@@ -57,11 +57,21 @@ void WriteCompaction(const Compaction& compaction, JsonWriter& json) {
   json.EndObject();
 }
 
+void WriteSkeleton(const LoggedTurn& turn, JsonWriter& json) {
+  if (turn.skeleton && !turn.skeleton->empty()) json.Key("request").Raw(*turn.skeleton);
+}
+
+std::optional<std::string> ReadSkeleton(const RawObject& object) {
+  const std::string_view skeleton = object.At("request");
+  return skeleton.empty() ? std::nullopt : std::optional(std::string(skeleton));
+}
+
 // All that is not a field of every stored turn.
 void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
   json.Key("depth").Unsigned(turn.depth).Key("model").String(turn.model);
   json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
   if (turn.frame) WriteFrame(*turn.frame, json);
+  WriteSkeleton(turn, json);
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
   if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
   json.Key("input").Raw(transcript::ToList(turn.input));
@@ -115,6 +125,13 @@ Result<Compaction> ReadCompaction(Dialect dialect, const RawObject& object) {
   return compaction;
 }
 
+Result<std::optional<Compaction>> ReadEvent(Dialect dialect, const RawObject& object) {
+  const auto event = RawObject::Read(object.At("compaction"));
+  if (!event) return std::optional<Compaction>();
+  KVGATE_TRY(Compaction compaction, ReadCompaction(dialect, *event));
+  return std::optional(std::move(compaction));
+}
+
 Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
   LoggedTurn turn{.id = {},
                   .parent = {},
@@ -122,6 +139,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
                   .depth = UnsignedAt(object, "depth"),
                   .prompt_bytes = UnsignedAt(object, "prompt_bytes"),
                   .frame = {},
+                  .skeleton = ReadSkeleton(object),
                   .input = {},
                   .answer = {},
                   .compaction = {},
@@ -132,9 +150,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
   if (const auto frame = RawObject::Read(object.At("frame"))) {
     KVGATE_TRY(turn.frame, ReadFrame(dialect, *frame));
   }
-  if (const auto event = RawObject::Read(object.At("compaction"))) {
-    KVGATE_TRY(turn.compaction, ReadCompaction(dialect, *event));
-  }
+  KVGATE_TRY(turn.compaction, ReadEvent(dialect, object));
   return turn;
 }
 
@@ -158,6 +174,7 @@ std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn) {
   JsonWriter json(payload);
   json.BeginObject();
   WriteFields(turn, json);
+  if (!turn.attempt.empty()) json.Key("attempt").String(turn.attempt);
   if (turn.kv_block != BlockHash()) json.Key("kv_block").String(ToHex(turn.kv_block));
   json.EndObject();
   return {{.role = std::string(RoleOf(turn)), .payload = std::move(payload)}};
@@ -173,6 +190,7 @@ Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) 
     const Result<BlockHash> block =
         object ? ParseBlockHash(object->StringAt("kv_block")) : BlockHash();
     if (turn && block) turn->kv_block = *block;
+    if (turn) turn->attempt = object->StringAt("attempt");
   }
   if (!turn) {
     return MakeError(ErrorCode::kDataLoss, kSource,
@@ -183,6 +201,32 @@ Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) 
   turn->created_us = stored.created_us;
   turn->tokens = stored.tokens;
   return turn;
+}
+
+store::meta::TurnItem ToNote(const LoggedTurn& turn) {
+  std::string payload;
+  JsonWriter json(payload);
+  json.BeginObject().Key("depth").Unsigned(turn.depth).Key("model").String(turn.model);
+  json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
+  WriteSkeleton(turn, json);
+  if (turn.compaction) WriteCompaction(*turn.compaction, json);
+  if (turn.kv_block != BlockHash()) json.Key("kv_block").String(ToHex(turn.kv_block));
+  json.EndObject();
+  return {.role = std::string(kNoteRole), .payload = std::move(payload)};
+}
+
+Result<void> ReadNote(Dialect dialect, std::string_view note, LoggedTurn& turn) {
+  const auto object = RawObject::Read(note);
+  if (!object) return MakeError(ErrorCode::kDataLoss, kSource, "a note is no JSON object");
+  turn.depth = UnsignedAt(*object, "depth");
+  turn.model = object->StringAt("model");
+  turn.prompt_bytes = UnsignedAt(*object, "prompt_bytes");
+  turn.skeleton = ReadSkeleton(*object);
+  KVGATE_TRY(turn.compaction, ReadEvent(dialect, *object));
+  if (const std::string block = object->StringAt("kv_block"); !block.empty()) {
+    KVGATE_TRY(turn.kv_block, ParseBlockHash(block));
+  }
+  return {};
 }
 
 std::string ToLine(const LoggedTurn& turn) {

@@ -58,12 +58,18 @@ struct LoggedTurn {
   int64_t created_us = 0;           // the store sets it
   uint64_t prompt_bytes = 0;        // of the whole body that was answered
   std::optional<Frame> frame = {};  // absent: as in the turn before
+  // Its request but for what stands here (transcript::SkeletonOf), so that a request can be made
+  // that a cache takes for its continuation; absent: as in the turn before.
+  std::optional<std::string> skeleton = {};
   std::vector<Message> input = {};
   std::vector<Message> answer = {};
   std::optional<Compaction> compaction = {};  // before this turn was answered
+  std::string attempt = {};                   // as SessionAsk::attempt. Not exported
   std::string undoes = {};                    // the entry whose event no longer counts; empty: none
   store::meta::TurnTokens tokens = {};        // zeros: the provider did not say
   BlockHash kv_block = {};  // the last block of its KV on this disk; 0: none. Not exported
+  // The id of an item that no longer stands in what was said before (kept_turn.h). Not exported.
+  std::string removes = {};
   // False for an entry that is only an event between two turns.
   bool is_turn() const { return !input.empty(); }
   friend bool operator==(const LoggedTurn&, const LoggedTurn&) = default;
@@ -76,6 +82,12 @@ std::optional<Dialect> DialectNamed(std::string_view name);
 // The items of a stored turn. Decoding fails with kDataLoss if they are not of that form.
 std::vector<store::meta::TurnItem> ToItems(const LoggedTurn& turn);
 Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored);
+
+// What a session says of an entry whose messages stand beside it: its depth, the size of its prompt
+// and its event (kept_turn.h).
+inline constexpr std::string_view kNoteRole = "session.note";
+store::meta::TurnItem ToNote(const LoggedTurn& turn);
+Result<void> ReadNote(Dialect dialect, std::string_view note, LoggedTurn& turn);
 
 // One line of an exported session, without its line break. Reading fails with kInvalidArgument.
 std::string ToLine(const LoggedTurn& turn);

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "gateway/protocol/form/json_writer.h"
+#include "gateway/protocol/form/response_items.h"
+#include "gateway/session/log/kept_turn.h"
 #include "gateway/session/transcript/raw_object.h"
 
 namespace kvgate::session::log {
@@ -22,12 +24,33 @@ constexpr std::string_view kRootPrefix = "session-root:";
 constexpr std::string_view kRootsSession = "session-roots";
 constexpr std::string_view kRootRole = "session.root";
 constexpr std::string_view kTurnsPrefix = "session:";
-constexpr size_t kPageTurns = 1000;
+// An event behind a stored response: "event:N:RESPONSE", N = 1, 2, …
+constexpr std::string_view kEventPrefix = "event:";
+constexpr size_t kEventsMax = 10'000;
+constexpr size_t kPageTurns = 100;
 constexpr size_t kTurnsMax = 1'000'000;
 constexpr uint64_t kChainBytesMax = uint64_t{256} << 20;
 
 std::string RootIdOf(std::string_view key) { return fmt::format("{}{}", kRootPrefix, key); }
-std::string TurnsOf(std::string_view key) { return fmt::format("{}{}", kTurnsPrefix, key); }
+bool IsRoot(std::string_view id) { return id.starts_with(kRootPrefix); }
+std::string EventIdOf(std::string_view response, size_t number) {
+  return fmt::format("{}{}:{}", kEventPrefix, number, response);
+}
+// The response that an entry belongs to, which may be an event behind it.
+std::string_view ResponseOf(std::string_view id) {
+  return id.starts_with(kEventPrefix) ? id.substr(id.rfind(':') + 1) : id;
+}
+bool IsConversation(std::string_view key) {
+  return key.starts_with(protocol::form::kConversationPrefix);
+}
+bool IsResponse(std::string_view key) { return key.starts_with(protocol::form::kResponsePrefix); }
+
+// The list of the turn store that a session's entries stand in. Stored responses stand in none, so
+// that a conversation's newest entry is none of the responses in it.
+std::string ListOf(std::string_view key) {
+  if (IsResponse(key)) return {};
+  return IsConversation(key) ? std::string(key) : fmt::format("{}{}", kTurnsPrefix, key);
+}
 
 Error Missing(std::string_view key) {
   return MakeError(ErrorCode::kNotFound, kSource,
@@ -48,14 +71,24 @@ Result<SessionLog::Root> ReadRoot(const Turn& turn) {
   return SessionLog::Root{.key = object->StringAt("key"),
                           .dialect = *dialect,
                           .created_us = turn.created_us,
-                          .order = turn.order};
+                          .order = turn.order,
+                          .anchor = turn.id};
 }
 
 // The root is no turn of the session.
 Result<LoggedTurn> ReadTurn(Dialect dialect, const Turn& stored) {
-  KVGATE_TRY(LoggedTurn turn, FromStored(dialect, stored));
-  if (turn.parent.starts_with(kRootPrefix)) turn.parent.clear();
+  KVGATE_TRY(LoggedTurn turn, IsKept(stored) ? FromKept(stored) : FromStored(dialect, stored));
+  if (IsRoot(turn.parent)) turn.parent.clear();
   return turn;
+}
+
+// Entries of earlier versions do not say how many turns there are up to them.
+void CountDepths(std::span<LoggedTurn> turns) {
+  uint64_t depth = 0;
+  for (LoggedTurn& turn : turns) {
+    if (turn.depth == 0) turn.depth = depth + (turn.is_turn() ? 1 : 0);
+    depth = turn.depth;
+  }
 }
 
 Turn RootTurn(const SessionLog::Place& place, Dialect dialect) {
@@ -76,13 +109,15 @@ Turn StoredTurn(const SessionLog::Place& place, const LoggedTurn& turn) {
   return {.id = turn.id,
           .parent = turn.parent.empty() ? RootIdOf(place.key) : turn.parent,
           .tenant = std::string(place.tenant),
-          .session = TurnsOf(place.key),
+          .session = ListOf(place.key),
           .items = ToItems(turn),
           .tokens = turn.tokens,
           .content = {}};
 }
 
 }  // namespace
+
+bool IsMintedKey(std::string_view key) { return IsConversation(key) || IsResponse(key); }
 
 std::string TurnIdOf(std::string_view request_id) { return fmt::format("turn_{}", request_id); }
 
@@ -97,18 +132,60 @@ Error SessionLog::NotKept() {
 Result<SessionLog::Root> SessionLog::Find(const Place& place) const {
   if (turns_ == nullptr) return Missing(place.key);
   const Result<Turn> turn = turns_->Get(place.tenant, RootIdOf(place.key));
-  if (!turn && turn.error().code == ErrorCode::kNotFound) return Missing(place.key);
-  if (!turn) return turn.error();
-  return ReadRoot(*turn);
+  if (turn) return ReadRoot(*turn);
+  if (turn.error().code != ErrorCode::kNotFound) return turn.error();
+  if (!IsMintedKey(place.key)) return Missing(place.key);
+  const Result<Turn> first = turns_->FirstOf(place.tenant, place.key);
+  if (!first && first.error().code == ErrorCode::kNotFound) return Missing(place.key);
+  if (!first) return first.error();
+  const std::string key = IsRoot(first->id) ? first->id.substr(kRootPrefix.size()) : first->id;
+  const Result<Turn> listed = turns_->Get(place.tenant, RootIdOf(key));
+  // A tree whose secret was missing when it was to be listed has no root.
+  Root root{.key = key,
+            .dialect = Dialect::kResponses,
+            .created_us = first->created_us,
+            .order = first->order};
+  if (listed) {
+    KVGATE_TRY(root, ReadRoot(*listed));
+  }
+  root.turn = place.key;
+  root.anchor = place.key;
+  return root;
+}
+
+Result<std::string> SessionLog::NewestAfter(std::string_view tenant,
+                                            std::string_view response) const {
+  std::string newest(response);
+  for (size_t number = 1; number <= kEventsMax; ++number) {
+    std::string next = EventIdOf(response, number);
+    const Result<Turn> event = turns_->Get(tenant, next);
+    if (!event && event.error().code == ErrorCode::kNotFound) break;
+    if (!event) return event.error();
+    newest = std::move(next);
+  }
+  return newest;
 }
 
 Result<std::optional<LoggedTurn>> SessionLog::Head(const Place& place, const Root& root) const {
-  const std::string session = TurnsOf(place.key);
-  KVGATE_TRY(const store::meta::TurnPage page,
-             turns_->List({.tenant = place.tenant, .session = session, .limit = 1}));
-  if (page.turns.empty()) return std::optional<LoggedTurn>();
-  KVGATE_TRY(LoggedTurn head, ReadTurn(root.dialect, page.turns.front()));
-  return std::optional(std::move(head));
+  std::optional<LoggedTurn> head;
+  if (!root.turn.empty()) {
+    KVGATE_TRY(const std::string newest, NewestAfter(place.tenant, root.turn));
+    KVGATE_TRY(const Turn turn, turns_->Get(place.tenant, newest));
+    KVGATE_TRY(head, ReadTurn(root.dialect, turn));
+  } else {
+    // Where the session was made of what was there before, its root may be the newest entry.
+    KVGATE_TRY(const store::meta::TurnPage page,
+               turns_->List({.tenant = place.tenant, .conversation_of = root.anchor, .limit = 2}));
+    for (const Turn& turn : page.turns) {
+      if (IsRoot(turn.id) || head) continue;
+      KVGATE_TRY(head, ReadTurn(root.dialect, turn));
+    }
+  }
+  if (head && head->depth == 0) {
+    KVGATE_TRY(const std::vector<LoggedTurn> branch, Load(place, root, head->id, Reach::kThere));
+    if (!branch.empty()) head->depth = branch.back().depth;
+  }
+  return head;
 }
 
 Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root& root,
@@ -119,7 +196,7 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
   std::optional<Error> failure;
   // Decodes each turn as it is met, and says when the branch is known as far back as it is needed.
   const auto is_first = [&](const Turn& stored) {
-    if (stored.id.starts_with(kRootPrefix)) return true;
+    if (IsRoot(stored.id)) return true;
     Result<LoggedTurn> turn = ReadTurn(root.dialect, stored);
     if (!turn) {
       failure = turn.error();
@@ -137,20 +214,108 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
                                     .turns_max = kTurnsMax,
                                     .bytes_max = kChainBytesMax,
                                     .is_first = is_first});
-  if (!chain) return chain.error();
+  const bool is_missing = !chain && chain.error().code == ErrorCode::kNotFound;
+  if (!chain && !(is_missing && reach == Reach::kThere)) return chain.error();
   if (failure) return *failure;
   std::reverse(turns.begin(), turns.end());
+  ApplyRemovals(turns);
+  CountDepths(turns);
   return turns;
 }
 
 Result<void> SessionLog::Append(const Place& place, Dialect dialect, const LoggedTurn& turn) {
   if (!keeps()) return NotKept();
+  if (IsMintedKey(place.key)) return AppendEvent(place, turn);
   const Result<Root> root = Find(place);
   if (!root && root.error().code != ErrorCode::kNotFound) return root.error();
   std::vector<Turn> turns;
   if (!root) turns.push_back(RootTurn(place, dialect));
   turns.push_back(StoredTurn(place, turn));
   return turns_->AppendAll(std::move(turns));
+}
+
+// It stands where later requests look for it: behind the response, or at the conversation's end.
+Result<void> SessionLog::AppendEvent(const Place& place, const LoggedTurn& event) {
+  const Error elsewhere = MakeError(ErrorCode::kCancelled, kSource,
+                                    "the session has gone on elsewhere since the event began");
+  const std::string_view response = ResponseOf(event.parent);
+  Turn entry = StoredTurn(place, event);
+  if (!IsResponse(response)) {
+    return AppendAtTip(place, [&](const std::string& tip) -> Result<Turn> {
+      if (tip != event.parent) return elsewhere;
+      return std::move(entry);
+    });
+  }
+  const std::lock_guard lock(mutex_);
+  KVGATE_TRY(const std::string newest, NewestAfter(place.tenant, response));
+  if (newest != event.parent) return elsewhere;
+  size_t number = 1;
+  while (turns_->Get(place.tenant, EventIdOf(response, number))) ++number;
+  entry.id = EventIdOf(response, number);
+  entry.session.clear();
+  return turns_->Append(std::move(entry));
+}
+
+Result<void> SessionLog::AppendKept(const Place& place, Turn entry, bool follows_events) {
+  if (!keeps()) return NotKept();
+  if (!entry.parent.empty()) {
+    const std::lock_guard lock(mutex_);
+    if (const std::string_view response = ResponseOf(entry.parent);
+        follows_events && IsResponse(response)) {
+      KVGATE_TRY(entry.parent, NewestAfter(place.tenant, std::string(response)));
+    }
+    return turns_->Append(std::move(entry));
+  }
+  std::vector<Turn> turns = {RootTurn(place, Dialect::kResponses)};
+  entry.parent = turns.front().id;
+  turns.push_back(std::move(entry));
+  return turns_->AppendAll(std::move(turns));
+}
+
+Result<std::string> SessionLog::Tip(const Place& place) const {
+  if (turns_ == nullptr || !IsConversation(place.key)) return Missing(place.key);
+  KVGATE_TRY(store::meta::TurnPage page,
+             turns_->List({.tenant = place.tenant, .session = ListOf(place.key), .limit = 1}));
+  if (page.turns.empty()) return Missing(place.key);
+  return std::move(page.turns.front().id);
+}
+
+Result<void> SessionLog::AppendAtTip(const Place& place, const MakeEntry& make) {
+  if (!keeps()) return NotKept();
+  const std::lock_guard lock(mutex_);
+  KVGATE_TRY(const std::string tip, Tip(place));
+  KVGATE_TRY(Turn entry, make(tip));
+  entry.parent = tip;
+  return turns_->Append(std::move(entry));
+}
+
+Result<void> SessionLog::RemoveIfEmpty(std::string_view tenant, std::string_view root_id) {
+  const auto page = turns_->List({.tenant = tenant, .conversation_of = root_id, .limit = 2});
+  if (!page && page.error().code == ErrorCode::kNotFound) return {};
+  if (!page) return page.error();
+  if (page->turns.size() != 1 || !IsRoot(page->turns.front().id)) return {};
+  return turns_->Delete(tenant, root_id);
+}
+
+Result<void> SessionLog::RemoveKept(std::string_view tenant, std::string_view id) {
+  if (turns_ == nullptr) return Missing(id);
+  KVGATE_TRY(const Root root, Find({.tenant = tenant, .key = id}));
+  KVGATE_TRY(std::string newest, NewestAfter(tenant, id));
+  // The newest event first, so that after a kill those that are left are found.
+  while (newest != id) {
+    KVGATE_TRY_VOID(turns_->Delete(tenant, newest));
+    KVGATE_TRY(newest, NewestAfter(tenant, id));
+  }
+  KVGATE_TRY_VOID(turns_->Delete(tenant, id));
+  return RemoveIfEmpty(tenant, RootIdOf(root.key));
+}
+
+Result<void> SessionLog::RemoveConversation(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  KVGATE_TRY([[maybe_unused]] const std::string tip, Tip(place));
+  KVGATE_TRY([[maybe_unused]] const uint64_t num_turns,
+             turns_->PurgeSession(place.tenant, ListOf(place.key)));
+  return RemoveIfEmpty(place.tenant, RootIdOf(place.key));
 }
 
 Result<void> SessionLog::Create(const CreateArgs& args) {
@@ -197,34 +362,61 @@ Result<SessionLog::Page> SessionLog::List(std::string_view tenant, size_t limit,
   return page;
 }
 
-Result<std::vector<LoggedTurn>> SessionLog::All(const Place& place, const Root& root) const {
-  std::vector<LoggedTurn> turns;
-  const std::string session = TurnsOf(place.key);
+Result<void> SessionLog::ForEach(const Place& place, const Root& root,
+                                 const std::function<void(LoggedTurn)>& visit) const {
   uint64_t before = 0;
   bool has_more = true;
   while (has_more) {
-    KVGATE_TRY(
-        const store::meta::TurnPage page,
-        turns_->List(
-            {.tenant = place.tenant, .session = session, .limit = kPageTurns, .before = before}));
+    KVGATE_TRY(const store::meta::TurnPage page, turns_->List({.tenant = place.tenant,
+                                                               .conversation_of = root.anchor,
+                                                               .limit = kPageTurns,
+                                                               .before = before}));
     for (const Turn& stored : page.turns) {
-      KVGATE_TRY(LoggedTurn turn, ReadTurn(root.dialect, stored));
-      turns.push_back(std::move(turn));
       before = stored.order;
+      if (IsRoot(stored.id)) continue;
+      KVGATE_TRY(LoggedTurn turn, ReadTurn(root.dialect, stored));
+      visit(std::move(turn));
     }
     has_more = page.has_more && !page.turns.empty();
   }
+  return {};
+}
+
+Result<std::vector<LoggedTurn>> SessionLog::All(const Place& place, const Root& root) const {
+  std::vector<LoggedTurn> turns;
+  KVGATE_TRY_VOID(ForEach(place, root, [&](LoggedTurn turn) { turns.push_back(std::move(turn)); }));
   std::reverse(turns.begin(), turns.end());
+  ApplyRemovals(turns);
+  std::map<std::string_view, uint64_t> depths;
+  for (LoggedTurn& turn : turns) {
+    if (turn.depth == 0) turn.depth = depths[turn.parent] + (turn.is_turn() ? 1 : 0);
+    depths[turn.id] = turn.depth;
+  }
   return turns;
 }
 
 Result<void> SessionLog::Remove(const Place& place) {
-  if (turns_ == nullptr) return Missing(place.key);
-  const Result<uint64_t> purged = turns_->PurgeSession(place.tenant, TurnsOf(place.key));
-  if (!purged) return purged.error();
-  const Result<void> deleted = turns_->Delete(place.tenant, RootIdOf(place.key));
-  if (!deleted && deleted.error().code == ErrorCode::kNotFound) return Missing(place.key);
-  return deleted;
+  KVGATE_TRY(const Root root, Find(place));
+  const std::lock_guard lock(mutex_);
+  const Result<uint64_t> purged = turns_->PurgeConversation(place.tenant, root.anchor);
+  if (!purged && purged.error().code == ErrorCode::kNotFound) return Missing(place.key);
+  return purged ? Result<void>() : purged.error();
+}
+
+std::vector<LoggedTurn> WithoutSilent(std::vector<LoggedTurn> turns) {
+  std::map<std::string, std::string> parents;  // of those that go
+  std::vector<LoggedTurn> rest;
+  for (LoggedTurn& turn : turns) {
+    const auto gone = parents.find(turn.parent);
+    if (gone != parents.end()) turn.parent = gone->second;
+    const bool is_event = turn.compaction || !turn.undoes.empty();
+    if (turn.is_turn() || is_event) {
+      rest.push_back(std::move(turn));
+    } else {
+      parents.emplace(turn.id, turn.parent);
+    }
+  }
+  return rest;
 }
 
 }  // namespace kvgate::session::log

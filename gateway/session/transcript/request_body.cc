@@ -22,6 +22,7 @@ using prompt::parse::Span;
 namespace {
 
 constexpr std::string_view kSource = "session";
+constexpr size_t kSkeletonBytesMax = size_t{64} << 10;
 
 std::string_view ListNameOf(Dialect dialect) {
   return dialect == Dialect::kResponses ? "input" : "messages";
@@ -158,6 +159,20 @@ std::string WithMembers(std::string_view text, std::span<const Member> members) 
   return out;
 }
 
+std::string SkeletonOf(Dialect dialect, std::string_view text) {
+  std::string out = "{";
+  EachMember(text, [&](const JsonScanner::Name& member, std::string_view value) {
+    const std::string_view name = member.span.In(text);
+    if (NameIs(name, ListNameOf(dialect))) value = R"([{"role":"user","content":"."}])";
+    if (NameIs(name, SystemNameOf(dialect)) || NameIs(name, "tools")) value = "null";
+    AppendMember(name, value, out);
+  });
+  if (out.size() > kSkeletonBytesMax) return {};
+  if (out.back() == ',') out.pop_back();
+  out += '}';
+  return out;
+}
+
 std::string WriteBody(Dialect dialect, std::string_view text, const BodyParts& parts) {
   const std::string_view list_name = ListNameOf(dialect);
   const std::string_view system_name = SystemNameOf(dialect);
@@ -177,9 +192,10 @@ std::string WriteBody(Dialect dialect, std::string_view text, const BodyParts& p
     const std::string_view name = member.span.In(text);
     const bool is_system = !system_name.empty() && NameIs(name, system_name);
     const bool is_tools = NameIs(name, "tools");
-    if (value == "null" && (is_system || is_tools)) return;
     has_system = has_system || is_system;
     has_tools = has_tools || is_tools;
+    if (value == "null" && is_tools) value = parts.frame.tools;
+    if (value == "null" && is_system) value = parts.frame.system;
     AppendMember(name, NameIs(name, list_name) ? std::string_view(list) : value, out);
   });
   if (!has_tools) AppendMember("tools", parts.frame.tools, out);

@@ -40,7 +40,7 @@ struct RequestBody {
 Result<RequestBody> ReadBody(Dialect dialect, std::string_view body);
 
 struct BodyParts {
-  const Frame& frame;  // of which the body gets what it has not itself
+  const Frame& frame;  // of which the body gets what it has not itself, where it says null or last
   std::span<const Message> messages;
 };
 // A member of a body; an empty value removes it.
@@ -51,6 +51,11 @@ struct Member {
 // Returns the body with these members instead of its own, in their places or behind the others.
 // REQUIRES: the body is an object.
 std::string WithMembers(std::string_view body, std::span<const Member> members);
+
+// What a body says besides its messages and its frame, as a body: its list has one message that
+// says nothing, and its system and tools are null. WriteBody makes the whole of it again, byte for
+// byte. Empty if it is larger than 64 KiB. REQUIRES: ReadBody has read it.
+std::string SkeletonOf(Dialect dialect, std::string_view body);
 
 // Returns the body with these messages behind the frame's. REQUIRES: ReadBody has read it.
 std::string WriteBody(Dialect dialect, std::string_view body, const BodyParts& parts);

@@ -43,6 +43,7 @@ struct Block {
   bool is_volatile = false;
   bool markable = true;
   std::optional<parse::Breakpoint> breakpoint = {};
+  bool is_summary = false;
 };
 
 inline Block Tool(std::string name, uint32_t tokens) {
@@ -67,6 +68,7 @@ inline std::vector<planner::PlanSegment> SegmentsOf(const std::vector<Block>& bl
                         .content = block.content,
                         .num_tokens = block.num_tokens,
                         .is_volatile = block.is_volatile,
+                        .is_summary = block.is_summary,
                         .markable = block.markable,
                         .breakpoint = block.breakpoint,
                         .prefix = IdentityOf(prefix)});

@@ -118,7 +118,8 @@ class TestProxy {
   };
   TestProxy() : TestProxy(Setup()) {}
   explicit TestProxy(Setup setup)
-      : gateway(std::move(setup.script), setup.kv, setup.turns),
+      : gateway(std::move(setup.script), setup.kv, setup.turns, nullptr, nullptr,
+                setup.options.sessions),
         pools_(setup.pools),
         bodies_(setup.bodies),
         current_(OpenTargets(setup.targets, setup.has_local)),

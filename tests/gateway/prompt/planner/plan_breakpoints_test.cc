@@ -95,6 +95,35 @@ TEST(PlanBreakpointsTest, ACallersPlaceOfTheNewestBlockIsNotTakenTwice) {
 
 // Whatever the caller marks and the planner chooses, there are at most four breakpoints, on blocks
 // that can hold them, with the longest TTL first.
+std::vector<size_t> PlacesOf(const Placed& placed) {
+  std::vector<size_t> places;
+  for (const PlannedBreakpoint& one : placed.breakpoints.breakpoints) places.push_back(one.segment);
+  return places;
+}
+
+TEST(PlanBreakpointsTest, ASummaryHasOneOfItsOwnWhereTheTailIsWritten) {
+  std::vector<Block> blocks = Turns(6);
+  blocks[1].is_summary = true;
+  blocks[4].is_summary = true;
+  const Given given{.blocks = blocks, .stable = Lifetime::kTtl, .tail = Lifetime::kTtl};
+  EXPECT_EQ(PlacesOf(Place(given)), (std::vector<size_t>{0, 1, 6}));
+  Given unwritten = given;
+  unwritten.tail = Lifetime::kNone;
+  EXPECT_EQ(PlacesOf(Place(unwritten)), (std::vector<size_t>{0}));
+  Given unmarkable = given;
+  unmarkable.blocks[1].markable = false;
+  unmarkable.blocks[4].is_summary = false;
+  EXPECT_EQ(PlacesOf(Place(unmarkable)), (std::vector<size_t>{0, 6}));
+}
+
+TEST(PlanBreakpointsTest, ASummarysGoesBeforeACallersOwn) {
+  std::vector<Block> blocks = Turns(6);
+  blocks[1].is_summary = true;
+  for (const size_t own : {2, 3}) blocks[own].breakpoint = Breakpoint{};
+  EXPECT_EQ(PlacesOf(Place({.blocks = blocks, .stable = Lifetime::kTtl, .tail = Lifetime::kTtl})),
+            (std::vector<size_t>{0, 2, 3, 6}));
+}
+
 TEST(PlanBreakpointsTest, NoPlanIsRefusedByTheProvider) {
   std::mt19937 random(1);
   const auto chance = [&](uint32_t of) { return random() % of == 0; };
@@ -102,6 +131,7 @@ TEST(PlanBreakpointsTest, NoPlanIsRefusedByTheProvider) {
     Given given{.blocks = Turns(static_cast<int>(random() % 70))};
     for (Block& block : given.blocks) {
       block.is_volatile = chance(20);
+      block.is_summary = chance(10);
       block.markable = !chance(8);
       if (chance(9)) block.content = parse::Content::kThinking;
       if (chance(6))

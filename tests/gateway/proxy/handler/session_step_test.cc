@@ -134,6 +134,66 @@ TEST(SessionStepTest, AnAnswerThatCannotBeStoredFails) {
   }
 }
 
+// What was answered, and did not reach the client, is answered again and stands once in the prompt.
+TEST(SessionStepTest, AnotherAttemptOfARequestIsNoTurnMore) {
+  for (const Speech& speech : {kChat, kMessages, kResponses}) {
+    const std::string first = speech.Body("local", "one");
+    const std::string second = speech.Body("local", "two");
+    for (const SessionProxy::Fields& again :
+         {SessionProxy::Fields{{"x-stainless-retry-count", "1"}},
+          SessionProxy::Fields{{"idempotency-key", "a"}}}) {
+      SessionProxy session;
+      const bool has_key = again.front().first == "idempotency-key";
+      session.Say(first, {}, speech.path);
+      session.Say(second, has_key ? again : SessionProxy::Fields{{"x-stainless-retry-count", "0"}},
+                  speech.path);
+      const std::string prompt = session.Prompt();
+      EXPECT_EQ(session.Say(second, again, speech.path)->status, 200);
+      EXPECT_EQ(session.Prompt(), prompt) << speech.name;
+      // What is said next goes on from the new attempt; both are kept.
+      session.Say(first, {{"idempotency-key", "b"}}, speech.path);
+      EXPECT_EQ(session.Prompt(),
+                "user: one\nassistant: Hello world!\nuser: two\nassistant: Hello "
+                "world!\nuser: one\nassistant:");
+      EXPECT_EQ(session.num_turns(), 4u);
+    }
+  }
+}
+
+TEST(SessionStepTest, WhoSaysTheSameTwiceSaysItTwice) {
+  SessionProxy session;
+  for (int i = 0; i < 2; ++i) {
+    session.Say(kChat.Body("local", "one"), {{"idempotency-key", std::to_string(i)},
+                                             {"x-stainless-retry-count", std::to_string(i)}});
+  }
+  EXPECT_EQ(session.Prompt(), "user: one\nassistant: Hello world!\nuser: one\nassistant:");
+  session.Say(kChat.Body("local", "one"));
+  EXPECT_THAT(session.Prompt(), HasSubstr("one\nassistant: Hello world!\nuser: one\nassistant: H"));
+  // The first turn of a session, too.
+  SessionProxy other;
+  const SessionProxy::Fields again = {{"x-stainless-retry-count", "2"}};
+  other.Say(kChat.Body("local", "one"), again);
+  other.Say(kChat.Body("local", "one"), again);
+  EXPECT_EQ(other.Prompt(), "user: one\nassistant:");
+  EXPECT_EQ(other.Say(kChat.Body("local", "two"), again)->status, 200);
+  EXPECT_EQ(other.Prompt(), "user: one\nassistant: Hello world!\nuser: two\nassistant:");
+}
+
+// The default window comes from what is known of the upstream's model.
+TEST(SessionStepTest, AnUpstreamsContextIsTheWindow) {
+  ModelProvider provider("up");
+  config::UpstreamConfig config = provider.Config({"gpt-*"});
+  config.context_tokens = 600;
+  SessionProxy session({}, {.upstreams = {config}});
+  bool is_done = false;
+  for (int turn = 0; turn < 20 && !is_done; ++turn) {
+    const auto said = session.Say(kChat.Body("gpt-1", std::string(200, 'x')));
+    ASSERT_EQ(said->status, 200) << said->body;
+    is_done = said->compaction.starts_with("done;");
+  }
+  EXPECT_TRUE(is_done);
+}
+
 TEST(SessionStepTest, WhatItsClientLeavesIsNotStored) {
   SessionProxy session({.piece_delay = milliseconds(5), .forever = true});
   const test::TestRequest request = session.Request(kChat.Body("local", "one", true));

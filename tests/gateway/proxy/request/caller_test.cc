@@ -81,6 +81,16 @@ TEST(CallerTest, WithoutKeysTheWayThatARequestCameDecides) {
   EXPECT_EQ(Make(targets, {{.name = "x-api-key", .value = "sk-1"}}).role(), CallerRole::kAdmin);
 }
 
+TEST(CallerTest, OneKeyIsOneTenantInWhicheverHeaderItComes) {
+  const auto targets = Open({});
+  const std::string tenant = Make(targets, {{"authorization", "Bearer sk-1"}}).tenant();
+  EXPECT_EQ(tenant, local::TenantOf("Bearer sk-1"));
+  EXPECT_EQ(Make(targets, {{"x-api-key", "sk-1"}}).tenant(), tenant);
+  EXPECT_EQ(Make(targets, {{"authorization", "bearer sk-1"}}).tenant(), tenant);
+  EXPECT_NE(Make(targets, {{"x-api-key", "sk-2"}}).tenant(), tenant);
+  EXPECT_NE(Make(targets, {{"authorization", "Basic sk-1"}}).tenant(), tenant);
+}
+
 TEST(CallerTest, TenantsAreTheKeysNameOrTheHashOfACredential) {
   const auto keyless = Open({});
   EXPECT_EQ(Make(keyless, {}).tenant(), "");

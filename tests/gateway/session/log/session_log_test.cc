@@ -3,12 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "gateway/session/log/history.h"
+#include "store/rocks_data_directory.h"
 #include "tests/gateway/service/kept_responses.h"
 #include "tests/gateway/session/session_turns.h"
 #include "tests/store/memory_meta_store.h"
+#include "tests/store/store_fixture.h"
 
 namespace kvgate::session::log {
 namespace {
@@ -170,6 +179,45 @@ TEST_F(SessionLogTest, WithoutAStoreNothingIsKept) {
   store::MemoryMetaStore other;
   const auto off = test::OpenTurns(other, /*enabled=*/false);
   EXPECT_FALSE(SessionLog(off.get()).keeps());
+}
+
+int64_t ResidentMiB() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  file >> pages >> pages;
+  return pages * 4096 / (1 << 20);
+}
+
+// KVGATE_TEST_FULL=1: a hundred thousand, with their times and memory; else fewer, without bounds.
+TEST(SessionLogManyTest, AppendsCostTheSameHoweverManySessionsThereAre) {
+  const bool is_full = std::getenv("KVGATE_TEST_FULL") != nullptr;
+  const int num_sessions = is_full ? 100'000 : 1'000;
+  const store::TemporaryDirectory temporary;
+  const auto directory = store::DataDirectory::Open({.directory = temporary.path()}).value();
+  const auto turns = store::meta::TurnStore::Open({.meta = directory->meta()}).value();
+  SessionLog log(turns.get());
+  std::vector<double> times_ms;
+  int64_t early_mib = 0;
+  for (int i = 0; i < num_sessions; ++i) {
+    LoggedTurn turn = TurnOf(1, {std::string(400, 'x')});
+    turn.id = TurnIdOf(std::to_string(i));
+    const std::string key = "session-" + std::to_string(i);
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(log.Append({.tenant = "t", .key = key}, Dialect::kChatCompletions, turn));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    times_ms.push_back(took.count());
+    if (i == num_sessions / 5) early_mib = ResidentMiB();
+  }
+  const int64_t grown_mib = ResidentMiB() - early_mib;
+  std::sort(times_ms.begin(), times_ms.end());
+  const double p99_ms = times_ms[times_ms.size() * 99 / 100];
+  std::printf("%d sessions: append p50 %.3f ms, p99 %.3f ms; %lld MiB more since a fifth of them\n",
+              num_sessions, times_ms[times_ms.size() / 2], p99_ms,
+              static_cast<long long>(grown_mib));
+  EXPECT_TRUE(log.Find({.tenant = "t", .key = "session-0"}));
+  if (!is_full) return;
+  EXPECT_LE(p99_ms, 5.0);
+  EXPECT_LE(grown_mib, 32);
 }
 
 }  // namespace

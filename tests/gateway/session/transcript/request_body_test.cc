@@ -105,5 +105,22 @@ TEST(RequestBodyTest, WhatTheBodySaysItselfIsNotReplaced) {
             R"({"messages":[)" + std::string(kUser) + R"(],"tools":["stored"],"system":"stored"})");
 }
 
+TEST(RequestBodyTest, ASkeletonBecomesTheBodyAgainByteForByte) {
+  const std::string body =
+      R"({"effort":"high","messages":[{"role":"user","content":"a"}],"tool_choice":{},)"
+      R"("system":"s","tools":[{"name":"t"}],"thinking":{"type":"enabled","budget_tokens":9},)"
+      R"("model":"m","max_tokens":5})";
+  const RequestBody read = ReadBody(Dialect::kMessages, body).value();
+  const std::string skeleton = SkeletonOf(Dialect::kMessages, body);
+  EXPECT_EQ(skeleton.find("\"a\""), std::string::npos);
+  EXPECT_TRUE(ReadBody(Dialect::kMessages, skeleton));
+  EXPECT_EQ(
+      WriteBody(Dialect::kMessages, skeleton, {.frame = read.frame, .messages = read.messages}),
+      body);
+  EXPECT_EQ(SkeletonOf(Dialect::kMessages,
+                       R"({"messages":[],"metadata":")" + std::string(70'000, 'x') + "\"}"),
+            "");
+}
+
 }  // namespace
 }  // namespace kvgate::session::transcript
