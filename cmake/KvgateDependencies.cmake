@@ -8,6 +8,9 @@ find_package(Boost 1.81 REQUIRED)
 set_property(TARGET Boost::headers APPEND PROPERTY
              INTERFACE_COMPILE_DEFINITIONS BOOST_ASIO_NO_DEPRECATED)
 find_package(RocksDB REQUIRED)
+if(NOT TARGET RocksDB::rocksdb-shared)  # a build of it that has no shared library
+  add_library(RocksDB::rocksdb-shared ALIAS RocksDB::rocksdb)
+endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(simdjson REQUIRED)

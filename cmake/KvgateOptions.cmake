@@ -1,5 +1,6 @@
 # Language level, warnings, sanitizers and where outputs go: the same for every target.
 option(KVGATE_BUILD_TESTS "Build the tests" ON)
+option(KVGATE_STATIC "Build and install the static library, too" OFF)
 set(KVGATE_SANITIZE "" CACHE STRING "Sanitizers passed to -fsanitize=, e.g. address,undefined")
 
 # Headers are most of what a compiler reads: a few sources at a time take half as long to build as

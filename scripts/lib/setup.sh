@@ -1,17 +1,19 @@
 # The one place for what kvgate needs from the system. Sourced by the scripts; sets nothing else.
 #
 # kvgate_setup [GROUP]...: installs what is missing with apt, as root or through sudo. It does
-# nothing, and asks for no rights, when all is there. Groups: build (always), test (tools of the
-# tests), full (fuzzers: clang), tidy.
+# nothing, and asks for no rights, when all is there. Groups: build (always), test (tools without
+# which a test skips by name), full (fuzzers: clang), package (cpack), package-tests (and a clean
+# system to install packages in), tidy.
 
 KVGATE_PACKAGES_BUILD=(
-  g++ cmake ninja-build ccache pkg-config python3 curl ca-certificates
+  g++ cmake ninja-build make ccache pkg-config python3 curl ca-certificates
   libboost1.81-dev libssl-dev librocksdb-dev libxxhash-dev nlohmann-json3-dev libsimdjson-dev
   libexpected-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev
   libzstd-dev zlib1g-dev libbrotli-dev libtomlplusplus-dev libgtest-dev libgmock-dev
 )
-# What the tests use: without them a test skips by name.
-KVGATE_PACKAGES_TEST=(abigail-tools)
+KVGATE_PACKAGES_TEST=(abigail-tools doxygen)
+KVGATE_PACKAGES_PACKAGE=(dpkg-dev file)
+KVGATE_PACKAGES_PACKAGE_TESTS=("${KVGATE_PACKAGES_PACKAGE[@]}" lintian debootstrap groff zsh)
 KVGATE_PACKAGES_FULL=(clang libclang-rt-dev)
 KVGATE_PACKAGES_TIDY=(clang-format clang-tidy)
 
@@ -32,6 +34,8 @@ kvgate_setup() {
   for group in "$@"; do
     case "$group" in
       test) wanted+=("${KVGATE_PACKAGES_TEST[@]}") ;;
+      package) wanted+=("${KVGATE_PACKAGES_PACKAGE[@]}") ;;
+      package-tests) wanted+=("${KVGATE_PACKAGES_PACKAGE_TESTS[@]}") ;;
       full) wanted+=("${KVGATE_PACKAGES_FULL[@]}") ;;
       tidy) wanted+=("${KVGATE_PACKAGES_TIDY[@]}") ;;
       *) kvgate_die "kvgate_setup: unknown group '$group'" ;;
