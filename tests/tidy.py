@@ -112,7 +112,11 @@ def check_include_direction(tree):
         for line, quote, included in includes(tree, path):
             top = included.split("/")[0]
             other = part_of(included) or (top if top in LIBRARY_FOLDERS else None)
-            if quote == '"' and ("/" not in included or included.startswith(".")):
+            if path.startswith("examples/"):
+                # Programs of others: what is installed, and the files beside them.
+                if quote == '"' and f"examples/{included}" not in tree.known:
+                    yield Finding(path, line, f'"{included}": examples include <kvgate/...>')
+            elif quote == '"' and ("/" not in included or included.startswith(".")):
                 yield Finding(path, line, f'"{included}": includes are rooted at the repository')
             elif part is None or other is None or other in allowed:
                 continue

@@ -96,6 +96,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/proxy/simulation/simulation_test.cc": "requests on one simulated network",
     "tests/gateway/local/round_trip_test.cc": "calls, from a template's text to the parser's",
     "tests/sdk/conformance_test.cc": "both kinds of client, through the C++ interface",
+    "tests/sdk/json_test.cc": "JSON texts of the C++ interface, a header alone",
     "tests/sdk/keys_test.cc": "what callers may do, through the C++ interface",
     "tests/sdk/lifecycle_test.cc": "a gateway in the process, from its beginning to its end",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",

@@ -49,7 +49,10 @@ class TidyTest(unittest.TestCase):
         self.write("gateway/ledger/a.cc", '#include "gateway/prompt/planner/plan.h"\n')
         self.write("gateway/unknown/a.cc", '#include "gateway/prompt/planner/plan.h"\n')
         self.write("tests/store/a_test.cc", '#include "store/a.h"\n#include "engine/b.h"\n')
+        self.write("examples/a.cc", '#include "sdk/src/b.h"\n#include "beside.h"\n')
+        self.write("examples/beside.h", "#include <kvgate/client.h>\n")
         self.assert_found(tidy.check_include_direction,
+                          'examples/a.cc:1: "sdk/src/b.h": examples include',
                           "engine/a.cc:1: engine must not include gateway (",
                           "store/a.cc:1: store must not include engine (",
                           "kernels/cpu/a.cc:2: kernels/cpu must not include",

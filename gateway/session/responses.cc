@@ -241,7 +241,8 @@ void Responses::SetStored(const std::string& id, const std::vector<ResponsesItem
   Result<std::vector<transcript::Message>> answer =
       transcript::ReadMessages(Dialect::kResponses, protocol::form::ToArray(output), "output");
   if (!answer) return;
-  session.turn.id = id;
+  if (turn.conversation.empty()) session.turn.id = id;
+  if (session.ask.key.empty()) session.ask.key = id;
   session.turn.answer = *std::move(answer);
   session.is_stored.store(true);
 }

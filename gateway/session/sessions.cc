@@ -34,10 +34,10 @@ const log::LoggedTurn* RepeatedBy(const SessionTurn& turn) {
   const auto newest = std::find_if(turn.stored.rbegin(), turn.stored.rend(),
                                    [](const log::LoggedTurn& one) { return one.is_turn(); });
   if (newest == turn.stored.rend()) return nullptr;
+  if (newest->input != turn.request.messages) return nullptr;
   const std::string& attempt = turn.ask.attempt;
   const bool has_keys = !attempt.empty() && !newest->attempt.empty();
-  const bool is_same = has_keys ? attempt == newest->attempt
-                                : turn.ask.is_retry && newest->input == turn.request.messages;
+  const bool is_same = has_keys ? attempt == newest->attempt : turn.ask.is_retry;
   return is_same ? &*newest : nullptr;
 }
 
@@ -206,7 +206,7 @@ std::unique_ptr<SessionFold> Sessions::BeginFold(const SessionTurn& turn, std::s
       .ticket = std::move(ticket),
       .tenant = turn.tenant,
       .key = turn.ask.key,
-      .turn = turn.is_kept && turn.is_stored ? turn.turn.id : std::string(),
+      .turn = turn.is_kept ? turn.turn.id : std::string(),
       .dialect = turn.request.dialect,
       .body = std::string(body),
       .model = options_.summary_model,

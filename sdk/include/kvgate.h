@@ -40,12 +40,12 @@ extern "C" {
 /* Raised when a program that was compiled with an older header would no longer work. */
 #define KVGATE_ABI_VERSION 1
 
-typedef struct kvgate_client kvgate_client;
-typedef struct kvgate_server kvgate_server;
-typedef struct kvgate_stream kvgate_stream;
-typedef struct kvgate_response kvgate_response;
-typedef struct kvgate_cancel kvgate_cancel;
-typedef struct kvgate_error kvgate_error;
+typedef struct kvgate_client kvgate_client; /* a gateway in this process, or a server's client */
+typedef struct kvgate_server kvgate_server; /* the port of a gateway in this process */
+typedef struct kvgate_stream kvgate_stream; /* an answer on its way */
+typedef struct kvgate_response kvgate_response; /* a whole answer, or a text */
+typedef struct kvgate_cancel kvgate_cancel;     /* what ends calls and streams from elsewhere */
+typedef struct kvgate_error kvgate_error;       /* why something failed */
 
 /* The version of the library, such as "0.1.0". Any thread; never freed. */
 KVGATE_API const char* kvgate_version(void);
@@ -54,8 +54,9 @@ KVGATE_API uint32_t kvgate_abi_version(void);
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
+/* How a call ended. */
 typedef enum kvgate_status {
-  KVGATE_OK = 0,
+  KVGATE_OK = 0,                 /* it did what was asked */
   KVGATE_END = 1,                /* the stream has ended; there is no event */
   KVGATE_AGAIN = 2,              /* nothing has come yet (kvgate_stream_try_next) */
   KVGATE_INVALID_ARGUMENT = 3,   /* 400, other 4xx: the request is wrong; see the error's field */
@@ -76,6 +77,7 @@ typedef enum kvgate_status {
 /* "OK", "INVALID_ARGUMENT", … Any thread; never freed. */
 KVGATE_API const char* kvgate_status_name(kvgate_status status);
 
+/* What the function that failed has returned. */
 KVGATE_API kvgate_status kvgate_error_status(const kvgate_error* error);
 /* One sentence for a person. */
 KVGATE_API const char* kvgate_error_message(const kvgate_error* error);
@@ -89,6 +91,7 @@ KVGATE_API int32_t kvgate_error_http_status(const kvgate_error* error);
 KVGATE_API uint32_t kvgate_error_retry_after_ms(const kvgate_error* error);
 /* x-kvgate-request-id of the answer; "" without one. */
 KVGATE_API const char* kvgate_error_request_id(const kvgate_error* error);
+/* NULL is taken too, here and in every other function that frees or closes. */
 KVGATE_API void kvgate_error_free(kvgate_error* error);
 
 /* ---- Cancelling ---------------------------------------------------------------------------- */
@@ -102,8 +105,9 @@ KVGATE_API void kvgate_cancel_free(kvgate_cancel* cancel);
 
 /* ---- Clients ------------------------------------------------------------------------------- */
 
+/* How a server is reached. */
 typedef struct kvgate_connect_options {
-  size_t struct_size;
+  size_t struct_size;          /* sizeof(kvgate_connect_options) */
   const char* url;             /* "http://127.0.0.1:8080", with or without /v1; required */
   const char* api_key;         /* sent as "Authorization: Bearer"; NULL: none */
   const char* ca_file;         /* PEM, for https; NULL: the system's */
@@ -117,8 +121,9 @@ typedef struct kvgate_connect_options {
 KVGATE_API kvgate_status kvgate_connect(const kvgate_connect_options* options,
                                         kvgate_client** client, kvgate_error** error);
 
+/* A gateway in this process. */
 typedef struct kvgate_open_options {
-  size_t struct_size;
+  size_t struct_size;      /* sizeof(kvgate_open_options) */
   const char* config_file; /* kvgate.toml; NULL: none */
   const char* config_toml; /* the same as text; its tables replace those of the file */
   const char* model;       /* a GGUF file; NULL: as configured */
@@ -128,7 +133,7 @@ typedef struct kvgate_open_options {
   /* Called when a model begins to load and every 20 ms until it has, on the thread of kvgate_open.
    * NULL: not called. */
   void (*while_loading)(void* user);
-  void* user;
+  void* user; /* what while_loading is called with */
 } kvgate_open_options;
 
 /* Makes a gateway in this process: its engine, its upstreams, its data directory, no port. It takes
@@ -141,24 +146,27 @@ typedef struct kvgate_open_options {
 KVGATE_API kvgate_status kvgate_open(const kvgate_open_options* options, kvgate_client** client,
                                      kvgate_error** error);
 
-/* Ends what is under way with KVGATE_CANCELLED, writes the last KV to disk and waits for the
- * library's threads. Its streams must have been freed, its servers closed; no other thread may use
- * it. */
+/* Ends what is under way with KVGATE_CANCELLED, also where other threads wait for it, writes the
+ * last KV to disk and waits for the library's threads. Its servers must have been closed, and no
+ * function is called with it any more. Streams that are left have what came before, then
+ * KVGATE_CANCELLED, and are freed as ever, before or after. */
 KVGATE_API void kvgate_close(kvgate_client* client);
 
 /* ---- Any request --------------------------------------------------------------------------- */
 
+/* A header of a request. */
 typedef struct kvgate_header {
-  const char* name;
-  const char* value;
+  const char* name;  /* in any case */
+  const char* value; /* one line */
 } kvgate_header;
 
+/* How one request is made. */
 typedef struct kvgate_call_options {
-  size_t struct_size;
+  size_t struct_size;           /* sizeof(kvgate_call_options) */
   uint32_t timeout_ms;          /* for the whole answer; 0: none */
   kvgate_cancel* cancel;        /* NULL: none; it may be freed while the call is under way */
   const kvgate_header* headers; /* further ones, such as x-kvgate-session */
-  size_t num_headers;
+  size_t num_headers;           /* how many stand in `headers` */
 } kvgate_call_options;
 
 /* Makes a request of the HTTP interface and waits for its whole answer: "GET",
@@ -166,18 +174,21 @@ typedef struct kvgate_call_options {
  * than 2xx is an error. `options` may be NULL. */
 KVGATE_API kvgate_status kvgate_call(kvgate_client* client, const char* method, const char* path,
                                      const char* body, size_t body_size,
-                                     const kvgate_call_options* options,
-                                     kvgate_response** response, kvgate_error** error);
+                                     const kvgate_call_options* options, kvgate_response** response,
+                                     kvgate_error** error);
 
 /* The answer's body, with a 0 behind it. `size` may be NULL. */
 KVGATE_API const char* kvgate_response_body(const kvgate_response* response, size_t* size);
 /* The first header of that name, in any case; NULL if there is none. */
 KVGATE_API const char* kvgate_response_header(const kvgate_response* response, const char* name);
+/* 200, or another 2xx. A value of kvgate_json_find has 0. */
 KVGATE_API int32_t kvgate_response_http_status(const kvgate_response* response);
+/* With it go the strings that it returned. */
 KVGATE_API void kvgate_response_free(kvgate_response* response);
 
 /* ---- Chat ---------------------------------------------------------------------------------- */
 
+/* Says which fields of a kvgate_event count. */
 typedef enum kvgate_event_kind {
   KVGATE_EVENT_TEXT = 1,       /* `text`: a piece of the answer */
   KVGATE_EVENT_REASONING = 2,  /* `text`: a piece of what the model thinks */
@@ -191,20 +202,20 @@ typedef enum kvgate_event_kind {
 /* Set struct_size before each call. Strings end with a 0 and are valid until the stream's next call
  * or its end. */
 typedef struct kvgate_event {
-  size_t struct_size;
-  int32_t kind; /* kvgate_event_kind; kinds that you do not know can come from a later library */
-  int32_t choice;
-  const char* text;
-  size_t text_size;
-  int32_t tool_index;
-  const char* tool_id;
-  const char* tool_name;
+  size_t struct_size; /* sizeof(kvgate_event) */
+  int32_t kind;   /* kvgate_event_kind; kinds that you do not know can come from a later library */
+  int32_t choice; /* which answer it belongs to, where a request asks for several (`n`) */
+  const char* text;      /* "" where its kind has none */
+  size_t text_size;      /* bytes of `text`, without the 0 at its end */
+  int32_t tool_index;    /* which call of the answer, from 0 */
+  const char* tool_id;   /* what the result of the call refers to */
+  const char* tool_name; /* the function that is called */
   /* With KVGATE_EVENT_USAGE; -1: not known. */
   int64_t prompt_tokens;      /* with the cached ones */
   int64_t cached_tokens;      /* of the prompt: read from a cache */
   int64_t cache_write_tokens; /* of the prompt: written to a cache */
   int64_t output_tokens;      /* with those of reasoning */
-  int64_t reasoning_tokens;
+  int64_t reasoning_tokens;   /* of the output: what the model thought */
 } kvgate_event;
 
 /* Begins a chat completion. `request` is the JSON body of POST /v1/chat/completions; it is always
@@ -245,11 +256,12 @@ KVGATE_API void kvgate_server_close(kvgate_server* server, uint32_t drain_ms);
 
 /* ---- Log and JSON -------------------------------------------------------------------------- */
 
+/* How much a line of the log matters. */
 typedef enum kvgate_log_level {
-  KVGATE_LOG_DEBUG = 0,
-  KVGATE_LOG_INFO = 1,
-  KVGATE_LOG_WARNING = 2,
-  KVGATE_LOG_ERROR = 3
+  KVGATE_LOG_DEBUG = 0,   /* what happens inside */
+  KVGATE_LOG_INFO = 1,    /* what was done */
+  KVGATE_LOG_WARNING = 2, /* something is missing, and it goes on without */
+  KVGATE_LOG_ERROR = 3    /* something that was asked for cannot be done */
 } kvgate_log_level;
 
 /* Where the lines of all clients of this process go; at first nowhere. `log` is called on any

@@ -170,6 +170,41 @@ class SessionTest(SessionsCase):
         self.assertEqual(recognised.status, 200, recognised.body)
 
 
+class ManySessionsTest(SessionsCase):
+    def resident_mib(self, running):
+        status = Path(f"/proc/{running.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+    def test_memory_does_not_grow_with_the_number_of_sessions(self):
+        """KVGATE_TEST_FULL=1: a hundred thousand. What prompts are compared with has its own bound,
+        which is small here, so that it is reached early."""
+        number = 100_000 if FULL else 300
+        running = self.serve(arguments=["--set", "engine.kv_memory=64MiB",
+                                        "--set", "cache.prompt_memory=16MiB"])
+        body = json.dumps({"model": "local", "max_tokens": 1,
+                           "messages": [{"role": "user", "content": "hi"}]})
+        connection = running.connect()
+        times, memory = [], []
+        for i in range(number):
+            begin = time.perf_counter()
+            connection.request("POST", "/v1/chat/completions", body, {
+                "Content-Type": "application/json", "x-kvgate-session": f"many-{i}"})
+            reply = connection.getresponse()
+            self.assertEqual(reply.status, 200, reply.read())
+            reply.read()
+            times.append(time.perf_counter() - begin)
+            if (i + 1) % (number // 10) == 0:
+                memory.append(self.resident_mib(running))
+        connection.close()
+        times.sort()
+        print(f"{number} sessions: {1e3 * times[number // 2]:.2f} ms a request, "
+              f"{1e3 * times[number * 99 // 100]:.2f} at p99; MiB by tenths: {memory}",
+              file=sys.stderr)
+        if FULL:
+            self.assertLess(memory[-1] - memory[1], 64)
+        self.assertEqual(self.shown(running, "many-0")["turns"], 1)
+
+
 class SessionUpstreamTest(SessionsCase):
     """A provider that binds thinking to its prefix: what is lost or changed of it is refused."""
 

@@ -143,7 +143,9 @@ TEST_P(ConformanceTest, AForcedToolIsCalledAndRunsInThisProgram) {
             });
   const Result<Reply> reply = client().Run(request, tools, 2);
   ASSERT_TRUE(reply) << reply.error().ToString();
-  EXPECT_EQ(num_calls, 1);
+  EXPECT_EQ(num_calls, 1);  // the last answer need not call any more
+  EXPECT_EQ(request.tool_choice, "weather");
+  EXPECT_TRUE(reply->tool_calls.empty()) << reply->tool_calls.at(0).name;
   ASSERT_GE(request.messages.size(), 4u);
   EXPECT_EQ(request.messages[1].tool_calls.at(0).name, "weather");
   EXPECT_EQ(request.messages[2].text, "rain");

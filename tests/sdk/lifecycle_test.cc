@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "tests/sdk/tiny_gateway.h"
@@ -59,6 +60,44 @@ TEST(LifecycleTest, ADataDirectoryBelongsToOneClientAtATime) {
   const Result<Client> second = Client::Open(gateway.Options());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().status, Status::kUnavailable);
+}
+
+// In the C interface a stream may outlive its client, and another thread may wait in it.
+TEST(LifecycleTest, AClosedClientEndsItsStreamsWithCancelled) {
+  TinyGateway gateway;
+  const OpenOptions options = gateway.Options();
+  gateway.Close();
+  kvgate_open_options given{};
+  given.struct_size = sizeof given;
+  given.config_toml = options.config_toml.c_str();
+  given.model = options.model.c_str();
+  given.data_dir = options.data_dir.c_str();
+  kvgate_client* client = nullptr;
+  ASSERT_EQ(kvgate_open(&given, &client, nullptr), KVGATE_OK);
+  const std::string body = ToJson(ChatRequest{.messages = {Message::User("go on and on")},
+                                              .max_tokens = 1900,
+                                              .more_json = R"({"ignore_eos":true})"});
+  kvgate_stream* stream = nullptr;
+  ASSERT_EQ(kvgate_chat(client, body.data(), body.size(), nullptr, &stream, nullptr), KVGATE_OK);
+  std::promise<void> has_begun;
+  kvgate_status status = KVGATE_OK;
+  const auto next = [&] {
+    kvgate_event event{};
+    event.struct_size = sizeof event;
+    status = kvgate_stream_next(stream, &event, nullptr);
+  };
+  std::thread reader([&] {
+    next();
+    has_begun.set_value();
+    while (status == KVGATE_OK) next();
+  });
+  has_begun.get_future().wait();
+  kvgate_close(client);
+  reader.join();
+  EXPECT_EQ(status, KVGATE_CANCELLED);
+  next();
+  EXPECT_EQ(status, KVGATE_CANCELLED);
+  kvgate_stream_free(stream);
 }
 
 TEST(LifecycleTest, TheClientLivesAsLongAsItsStream) {

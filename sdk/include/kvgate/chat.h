@@ -16,28 +16,34 @@ inline namespace v1 {
 
 // A call of a tool that the model asks for.
 struct ToolCall {
-  std::string id;
-  std::string name;
+  std::string id;                // what its result refers to
+  std::string name;              // of the tool
   std::string arguments = "{}";  // JSON
 };
 
+// One turn of a conversation.
 struct Message {
+  // Who says it.
   enum class Role { kSystem, kUser, kAssistant, kTool };
-  Role role = Role::kUser;
-  std::string text = {};
+  Role role = Role::kUser;                // who says it
+  std::string text = {};                  // what is said
   std::vector<ToolCall> tool_calls = {};  // of an assistant
   std::string reasoning = {};             // of an assistant: as it came, for models that want it
   std::string tool_call_id = {};          // of a tool: whose result this is
   // Instead of the text: parts as /v1/chat/completions takes them, a JSON array. For images.
   std::string content_json = {};
 
+  // Rules for the model, at the beginning.
   static Message System(std::string text) {
     return {.role = Role::kSystem, .text = std::move(text)};
   }
+  // What a person says.
   static Message User(std::string text) { return {.role = Role::kUser, .text = std::move(text)}; }
+  // What the model said; Reply::ToMessage has calls and reasoning too.
   static Message Assistant(std::string text) {
     return {.role = Role::kAssistant, .text = std::move(text)};
   }
+  // What a tool returned for the call of that id.
   static Message ToolResult(std::string call_id, std::string text) {
     return {.role = Role::kTool, .text = std::move(text), .tool_call_id = std::move(call_id)};
   }
@@ -45,47 +51,51 @@ struct Message {
 
 // A tool that the model may call. Its arguments are an object of this JSON schema.
 struct Tool {
-  std::string name;
-  std::string description = {};
+  std::string name;              // letters, digits, _ and -
+  std::string description = {};  // what it does, for the model
+  // The JSON schema; by default there are no arguments.
   std::string parameters = R"({"type":"object","properties":{}})";
 };
 
 // How one request is made. A default leaves it to the gateway.
 struct CallOptions {
-  std::chrono::milliseconds timeout{0};  // of the whole answer; 0: none
-  std::stop_token stop = {};             // ends it with kCancelled
-  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::chrono::milliseconds timeout{0};                           // of the whole answer; 0: none
+  std::stop_token stop = {};                                      // ends it with kCancelled
+  std::vector<std::pair<std::string, std::string>> headers = {};  // further ones: name, value
 };
 
+// What is asked. A default leaves it to the model or the gateway.
 struct ChatRequest {
-  std::string model = "local";
-  std::vector<Message> messages = {};
-  std::vector<Tool> tools = {};
-  std::string tool_choice = {};  // "auto", "none", "required", or a tool's name
-  std::optional<int64_t> max_tokens = {};
-  std::optional<double> temperature = {};
-  std::optional<double> top_p = {};
-  std::optional<int64_t> seed = {};
-  std::vector<std::string> stop = {};  // texts at which the answer ends
-  std::string reasoning_effort = {};   // "low", "medium", "high"
+  std::string model = "local";             // "local": the engine's, whatever its name is
+  std::vector<Message> messages = {};      // with Session: only those that are new
+  std::vector<Tool> tools = {};            // that the model may call
+  std::string tool_choice = {};            // "auto", "none", "required", or a tool's name
+  std::optional<int64_t> max_tokens = {};  // of the answer
+  std::optional<double> temperature = {};  // 0: the likeliest token, always
+  std::optional<double> top_p = {};        // only the likeliest tokens of this total probability
+  std::optional<int64_t> seed = {};        // equal requests with a seed have equal answers
+  std::vector<std::string> stop = {};      // texts at which the answer ends
+  std::string reasoning_effort = {};       // "low", "medium", "high"
   // The answer is JSON of this schema; empty: any text.
   std::string json_schema = {};
   bool explain = false;  // an event says what was cached, what was not, and why
   // Further fields of the body: {"top_k":40}. They stand before the others, which win.
   std::string more_json = {};
-  CallOptions options = {};
+  CallOptions options = {};  // deadline, cancelling, headers
 };
 
+// How many tokens an answer took.
 struct Usage {
   int64_t prompt_tokens = -1;       // with the cached ones; -1: not known, here and below
   int64_t cached_tokens = -1;       // of the prompt: read from a cache
   int64_t cache_write_tokens = -1;  // of the prompt: written to a cache
   int64_t output_tokens = -1;       // with those of reasoning
-  int64_t reasoning_tokens = -1;
+  int64_t reasoning_tokens = -1;    // of the output: what the model thought
 };
 
 // One event of an answer on its way.
 struct Event {
+  // Which members count.
   enum class Kind {
     kText = KVGATE_EVENT_TEXT,             // text
     kReasoning = KVGATE_EVENT_REASONING,   // text
@@ -95,25 +105,26 @@ struct Event {
     kUsage = KVGATE_EVENT_USAGE,           // usage
     kExplain = KVGATE_EVENT_EXPLAIN,       // text: JSON
   };
-  Kind kind = Kind::kText;
-  std::string text = {};
-  int choice = 0;
-  int tool_index = 0;
-  ToolCall tool_call = {};
-  Usage usage = {};
+  Kind kind = Kind::kText;  // kinds that are not named here can come from a later library
+  std::string text = {};    // empty where the kind has none
+  int choice = 0;           // which answer it belongs to, where a request asks for several (`n`)
+  int tool_index = 0;       // which call of the answer, from 0
+  ToolCall tool_call = {};  // with kToolCall; with kToolDelta its arguments are the piece
+  Usage usage = {};         // with kUsage
 
+  // True for a piece of the answer.
   bool is_text() const { return kind == Kind::kText; }
 };
 
 // A whole answer.
 struct Reply {
-  std::string text;
-  std::string reasoning = {};
-  std::vector<ToolCall> tool_calls = {};
-  std::string finish_reason = {};
-  Usage usage = {};
-  Json explanation = {};  // with ChatRequest::explain
-  std::string request_id = {};
+  std::string text;                       // what was said
+  std::string reasoning = {};             // what was thought
+  std::vector<ToolCall> tool_calls = {};  // that are asked for
+  std::string finish_reason = {};         // "stop", "length", "tool_calls", "content_filter"
+  Usage usage = {};                       // what it took
+  Json explanation = {};                  // with ChatRequest::explain
+  std::string request_id = {};            // names its record: /kvgate/v1/requests/ID
 
   // The turn that goes into the next request.
   Message ToMessage() const {

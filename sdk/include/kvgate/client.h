@@ -27,8 +27,9 @@ inline namespace v1 {
 
 class Session;
 
+// How a server is reached.
 struct ConnectOptions {
-  std::string api_key = {};
+  std::string api_key = {};                      // sent as "Authorization: Bearer"; empty: none
   std::string ca_file = {};                      // PEM, for https; empty: the system's
   std::chrono::milliseconds connect_timeout{0};  // 0: 10 s
   int retries = 2;                               // of requests that no server has begun with
@@ -51,6 +52,7 @@ struct Route {
   std::vector<std::string> fallback = {};  // asked where none of the targets answers
 };
 
+// A gateway in this process.
 struct OpenOptions {
   std::string config_file = {};  // kvgate.toml
   std::string config_toml = {};  // or the same as text
@@ -95,11 +97,13 @@ inline std::string ToToml(const std::vector<Route>& routes) {
 
 // An answer of the HTTP interface.
 struct Answer {
-  int http_status = 0;
-  std::string body = {};
+  int http_status = 0;    // 200, or another 2xx
+  std::string body = {};  // JSON, of most paths
+  // The body, to be looked into.
   Json json() const { return Json(body); }
 };
 
+// A gateway in this process, or a way to a server.
 class Client {
  public:
   // Makes a client of a server, "http://127.0.0.1:8080". Nothing is sent yet. Fails with
@@ -171,8 +175,10 @@ class Client {
 
   // A chat in which the model calls these tools, as long as it wants to but for at most `max_steps`
   // answers. The request's messages grow by what was said and done; the last answer is returned. A
-  // tool that fails tells the model why.
+  // tool that fails tells the model why. A tool_choice that requires a call holds for the first
+  // answer only, since otherwise no answer could be the last one.
   Result<Reply> Run(ChatRequest& request, const Toolbox& tools, int max_steps = 8) const {
+    const std::string tool_choice = request.tool_choice;
     for (const Tool& tool : tools.tools()) request.tools.push_back(tool);
     Result<Reply> reply = Chat(request).Collect();
     for (int step = 1; reply; ++step) {
@@ -181,9 +187,11 @@ class Client {
       for (const ToolCall& call : reply->tool_calls) {
         request.messages.push_back(Message::ToolResult(call.id, tools.Call(call)));
       }
+      if (tool_choice != "none") request.tool_choice.clear();
       reply = Chat(request).Collect();
     }
     request.tools.resize(request.tools.size() - tools.tools().size());
+    request.tool_choice = tool_choice;
     return reply;
   }
 

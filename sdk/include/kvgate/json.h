@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <kvgate/result.h>
 
@@ -53,7 +54,9 @@ inline std::string Quote(std::string_view text) {
 class Json {
  public:
   Json() = default;
+  // What is no JSON shows when it is looked into.
   explicit Json(std::string text) : text_(std::move(text)) {}
+  // All of it.
   const std::string& text() const { return text_; }
 
   // The value at an RFC 6901 pointer, "/data/0/id": the text of a string, the JSON of anything
@@ -75,15 +78,43 @@ class Json {
     Result<std::string> found = At(pointer);
     return found ? *std::move(found) : std::move(otherwise);
   }
+  // A whole number.
   int64_t Int(const std::string& pointer, int64_t otherwise = 0) const {
     return Number<int64_t>(pointer, otherwise);
   }
+  // Any number.
   double Double(const std::string& pointer, double otherwise = 0) const {
     return Number<double>(pointer, otherwise);
   }
+  // True for `true` alone.
   bool Bool(const std::string& pointer, bool otherwise = false) const {
     const Result<std::string> found = At(pointer);
     return found ? *found == "true" : otherwise;
+  }
+  // The elements of a list, in order; none if there is no list.
+  std::vector<Json> Items(const std::string& pointer = {}) const {
+    std::vector<Json> items;
+    const Result<std::string> list = At(pointer);
+    // A text may look like a list, but has no elements.
+    if (!list || !list->starts_with('[') || !At(pointer + "/0")) return items;
+    size_t begin = 1;
+    int depth = 0;
+    bool is_text = false;
+    for (size_t i = 0; i < list->size(); ++i) {
+      const char c = (*list)[i];
+      if (is_text) {
+        if (c == '\\') ++i;
+        if (c == '"') is_text = false;
+      } else if (c == '"') {
+        is_text = true;
+      } else if (c == '[' || c == '{') {
+        ++depth;
+      } else if ((c == ',' && depth == 1) || ((c == ']' || c == '}') && --depth == 0)) {
+        items.emplace_back(list->substr(begin, i - begin));
+        begin = i + 1;
+      }
+    }
+    return items;
   }
 
  private:

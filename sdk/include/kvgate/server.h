@@ -10,6 +10,7 @@
 namespace kvgate {
 inline namespace v1 {
 
+// The port of a gateway in this process. Its end closes it.
 class Server {
  public:
   // The client must have been opened in this process.

@@ -11,6 +11,8 @@
 namespace kvgate {
 inline namespace v1 {
 
+// A conversation that is kept under a key. It may be used by several threads; of two turns at once
+// the second is refused with kConflict, or waits where "x-kvgate-session-wait" says so.
 class Session {
  public:
   // `base` is what all requests have in common: the model, tools, limits, a system message.
@@ -19,7 +21,9 @@ class Session {
     base_.options.headers.emplace_back("x-kvgate-session", key_);
   }
 
+  // The name that it is kept under.
   const std::string& key() const { return key_; }
+  // What later requests have in common. Not while another thread uses the session.
   ChatRequest& base() { return base_; }
 
   // Says something, and begins the answer.

@@ -68,6 +68,7 @@ class Stream {
  public:
   // An answer that could not begin.
   explicit Stream(Error error) : error_(std::move(error)) {}
+  // Owns a stream of the C interface, and keeps what it stands on.
   Stream(std::shared_ptr<kvgate_client> client, kvgate_stream* stream,
          std::unique_ptr<detail::Stop> stop)
       : client_(std::move(client)), stop_(std::move(stop)), stream_(stream) {}
@@ -100,6 +101,7 @@ class Stream {
     return value == nullptr ? "" : value;
   }
 
+  // An input iterator: `for (const Event& event : stream)`.
   class Iterator {
    public:
     using value_type = Event;
@@ -120,7 +122,9 @@ class Stream {
     Stream* stream_;
     std::optional<Event> event_;
   };
+  // Waits for the first event; to be called once.
   Iterator begin() { return Iterator(*this); }
+  // There are no more events; status() says why.
   static std::default_sentinel_t end() { return {}; }
 
   // `co_await stream.NextAsync()` is Next without a thread that waits. The coroutine goes on on a

@@ -12,15 +12,18 @@
 namespace kvgate {
 inline namespace v1 {
 
+// Tools with the functions behind them, for Client::Run.
 class Toolbox {
  public:
   // Gets the arguments that the model wrote, and returns what the model is told.
   using Function = std::function<Result<std::string>(const Json& arguments)>;
 
+  // The function is called on the thread of Client::Run; what it throws goes to the model too.
   void Add(Tool tool, Function function) {
     tools_.push_back(std::move(tool));
     functions_.push_back(std::move(function));
   }
+  // What the model is shown.
   const std::vector<Tool>& tools() const { return tools_; }
 
   // What the model is told: the tool's result, or why there is none.

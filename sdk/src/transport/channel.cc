@@ -71,28 +71,21 @@ Channel::State Channel::Wait() const {
 }
 
 void Channel::Take(std::string& into) {
-  std::function<void()> on_room;
-  {
-    const std::lock_guard lock(mutex_);
-    if (unread_.size() >= kUnreadBytesMax) on_room = on_room_;
-    if (into.empty()) {
-      into.swap(unread_);
-    } else {
-      into += unread_;
-    }
-    unread_.clear();
+  const std::lock_guard lock(mutex_);
+  const bool had_room = unread_.size() < kUnreadBytesMax;
+  if (into.empty()) {
+    into.swap(unread_);
+  } else {
+    into += unread_;
   }
-  if (on_room) on_room();
+  unread_.clear();
+  if (!had_room && on_room_) on_room_();
 }
 
 void Channel::Cancel(Failure why) {
-  std::function<void()> on_cancel;
-  {
-    const std::lock_guard lock(mutex_);
-    on_cancel = on_cancel_;
-  }
   Fail(std::move(why));
-  if (on_cancel) on_cancel();
+  const std::lock_guard lock(mutex_);
+  if (on_cancel_) on_cancel_();
 }
 
 void Channel::OnReady(std::function<void()> ready) {

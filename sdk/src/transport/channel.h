@@ -33,7 +33,8 @@ class Channel {
 
   // ---- The request's side.
   // Called on the reader's thread or any other: there is room again; nobody wants the answer. They
-  // must not own the channel. To be set before the first of the functions below.
+  // must not own the channel, nor call it. To be set before the first of the functions below; once
+  // others are set, those before are neither called nor running, so that what they stand on may go.
   void OnReader(std::function<void()> on_room, std::function<void()> on_cancel);
   void Begin(AnswerStart start);
   void Push(std::string_view piece);

@@ -183,7 +183,8 @@ TEST(SessionStepTest, WhoSaysTheSameTwiceSaysItTwice) {
 TEST(SessionStepTest, AnUpstreamsContextIsTheWindow) {
   ModelProvider provider("up");
   config::UpstreamConfig config = provider.Config({"gpt-*"});
-  config.context_tokens = 600;
+  provider.CountBytes();
+  config.context_tokens = 1500;
   SessionProxy session({}, {.upstreams = {config}});
   bool is_done = false;
   for (int turn = 0; turn < 20 && !is_done; ++turn) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/digest.h"
+#include "gateway/local/prefix_service.h"
 #include "tests/gateway/upstream/telling_log.h"
 
 namespace kvgate::proxy::request {

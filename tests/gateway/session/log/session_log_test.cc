@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -188,7 +189,19 @@ int64_t ResidentMiB() {
   return pages * 4096 / (1 << 20);
 }
 
-// KVGATE_TEST_FULL=1: a hundred thousand, with their times and memory; else fewer, without bounds.
+double ThreadMs() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+double P99(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() * 99 / 100];
+}
+
+// KVGATE_TEST_FULL=1: a hundred thousand, whose times and memory are bounded; else fewer, which are
+// not. Other processes count in the time that passes, and not in that of the processor.
 TEST(SessionLogManyTest, AppendsCostTheSameHoweverManySessionsThereAre) {
   const bool is_full = std::getenv("KVGATE_TEST_FULL") != nullptr;
   const int num_sessions = is_full ? 100'000 : 1'000;
@@ -196,27 +209,30 @@ TEST(SessionLogManyTest, AppendsCostTheSameHoweverManySessionsThereAre) {
   const auto directory = store::DataDirectory::Open({.directory = temporary.path()}).value();
   const auto turns = store::meta::TurnStore::Open({.meta = directory->meta()}).value();
   SessionLog log(turns.get());
-  std::vector<double> times_ms;
+  std::vector<double> passed_ms;
+  std::vector<double> used_ms;
   int64_t early_mib = 0;
   for (int i = 0; i < num_sessions; ++i) {
     LoggedTurn turn = TurnOf(1, {std::string(400, 'x')});
     turn.id = TurnIdOf(std::to_string(i));
     const std::string key = "session-" + std::to_string(i);
     const auto begin = std::chrono::steady_clock::now();
+    const double used = ThreadMs();
     ASSERT_TRUE(log.Append({.tenant = "t", .key = key}, Dialect::kChatCompletions, turn));
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    times_ms.push_back(took.count());
+    used_ms.push_back(ThreadMs() - used);
+    const std::chrono::duration<double, std::milli> passed =
+        std::chrono::steady_clock::now() - begin;
+    passed_ms.push_back(passed.count());
     if (i == num_sessions / 5) early_mib = ResidentMiB();
   }
   const int64_t grown_mib = ResidentMiB() - early_mib;
-  std::sort(times_ms.begin(), times_ms.end());
-  const double p99_ms = times_ms[times_ms.size() * 99 / 100];
-  std::printf("%d sessions: append p50 %.3f ms, p99 %.3f ms; %lld MiB more since a fifth of them\n",
-              num_sessions, times_ms[times_ms.size() / 2], p99_ms,
-              static_cast<long long>(grown_mib));
+  std::printf(
+      "%d sessions: an append took %.3f ms at p99, %.3f of the processor's; %lld MiB more "
+      "since a fifth of them\n",
+      num_sessions, P99(passed_ms), P99(used_ms), static_cast<long long>(grown_mib));
   EXPECT_TRUE(log.Find({.tenant = "t", .key = "session-0"}));
   if (!is_full) return;
-  EXPECT_LE(p99_ms, 5.0);
+  EXPECT_LE(P99(used_ms), 1.0);
   EXPECT_LE(grown_mib, 32);
 }
 

@@ -102,7 +102,7 @@ TEST(RequestBodyTest, WhatTheBodySaysItselfIsNotReplaced) {
   const std::string absent = WriteBody(Dialect::kMessages, R"({"system":null,"messages":[]})",
                                        {.frame = frame, .messages = all});
   EXPECT_EQ(absent,
-            R"({"messages":[)" + std::string(kUser) + R"(],"tools":["stored"],"system":"stored"})");
+            R"({"system":"stored","messages":[)" + std::string(kUser) + R"(],"tools":["stored"]})");
 }
 
 TEST(RequestBodyTest, ASkeletonBecomesTheBodyAgainByteForByte) {
