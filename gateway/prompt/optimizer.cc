@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <unordered_map>
 #include <utility>
 
 #include "base/digest.h"
@@ -101,6 +102,7 @@ bool HasEdit(const Prepared& prepared, Rule rule) {
 // What is known of a request's conversation before anything is decided.
 struct Known {
   history::Recognition found;
+  std::vector<Identity> keys = {};                 // Recognition::LookedUp
   history::ConversationMemory::Branches branches;  // of all conversations that it may go on
   history::Chosen chosen;
   history::Past::Standing standing = history::Past::Standing::kUnknown;
@@ -327,7 +329,12 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   branch.conversation = state.conversation;
   branch.origin = state.before ? state.before->origin : branch.token;
   branch.line = state.line;
-  if (!found.continues) branch.words = found.words;
+  if (found.first_turn) {
+    auto turn = std::make_shared<history::FirstTurn>(*found.first_turn);
+    if (found.continues) turn->kin.clear();
+    branch.bytes += turn->num_bytes();
+    branch.first_turn = std::move(turn);
+  }
   branch.tool_keys = draft.tool_keys;
   branch.tools_order = rewrite::ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
@@ -353,8 +360,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
                           .conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
-                          .replaced = state.goes_on ? state.before : nullptr,
-                          .is_named = !found.by_content()});
+                          .replaced = state.goes_on ? state.before : nullptr});
 }
 
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
@@ -376,14 +382,15 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
                                            .upstream = args.upstream}),
               .branches = {},
               .chosen = {}};
-  if (known.found.may_go_on()) known.branches = conversations.Find(known.found.keys);
+  known.keys = known.found.LookedUp();
+  if (known.found.may_go_on()) known.branches = conversations.Find(known.keys);
   if (args.read != nullptr) AddUnknown(*args.read, known.branches);
   known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
   // A request that leaves its history to the provider goes on by definition.
   const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
   const bool may_be_past = options.past != nullptr && goes_on;
   if (may_be_past && !known.chosen.extends) {
-    known.standing = options.past->Find({.keys = known.found.keys, .known = known.branches});
+    known.standing = options.past->Find({.keys = known.keys, .known = known.branches});
   }
   return known;
 }
@@ -482,7 +489,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   const Known known = Know(args, layout);
   const bool asks = !args.is_recalled && (!dry || args.read != nullptr);
   if (known.standing == history::Past::Standing::kKept && asks) {
-    prepared.recall = known.found.keys;
+    prepared.recall = known.keys;
     return prepared;
   }
   const Terms terms = TermsOf(args, layout, known);
@@ -559,16 +566,17 @@ void Optimizer::Impl::Keep(const history::Recognition& found, Prepared& prepared
 void Optimizer::Impl::Restore(const Restored& restored) {
   if (restored.keys.empty()) return;
   const auto known = conversations.Find(restored.keys);
+  std::unordered_map<uint64_t, std::shared_ptr<const Branch>> by_token;
+  for (const auto& branch : known) by_token.emplace(branch->token, branch);
   for (auto branch = restored.branches.rbegin(); branch != restored.branches.rend(); ++branch) {
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& other) {
-      return other->token == (*branch)->token;
-    });
-    if (is_known) continue;
+    if (!by_token.emplace((*branch)->token, *branch).second) continue;
+    const auto before = by_token.find((*branch)->before);
     conversations.Remember(
         {.tenant = parse::HashBytes(restored.tenant, parse::Domain::kConversation),
          .conversation = restored.keys.front(),
          .aliases = restored.keys.subspan(1),
-         .branch = *branch});
+         .branch = *branch,
+         .replaced = before == by_token.end() ? nullptr : before->second});
   }
 }
 

@@ -15,6 +15,7 @@ namespace kvgate::service {
 using prompt::history::Branch;
 using prompt::history::CallerForm;
 using prompt::history::Ephemeral;
+using prompt::history::FirstTurn;
 using prompt::history::HeldValue;
 using prompt::history::SentParameter;
 using prompt::history::SentSegment;
@@ -40,7 +41,8 @@ enum class Part : uint8_t {
   kTail,
   kSlots,
   kSegments,
-  kTurns
+  kTurns,
+  kFirstTurn
 };
 
 // A line has kTokensMax words at most, and its template as many marks between them and one more.
@@ -205,6 +207,7 @@ class RowWriter {
     if (base == nullptr ? branch_.slots != nullptr : base->slots != branch_.slots) {
       AppendPart(row_.body, Part::kSlots, Slots());
     }
+    AddFirstTurn();
     const auto turns_of = [](const Branch* branch) {
       return branch == nullptr ? std::pair(ledger::SystemTurn::kNone, int64_t{0})
                                : std::pair(branch->system_turn, branch->held_since_us);
@@ -215,6 +218,21 @@ class RowWriter {
       AppendValue(turns, branch_.held_since_us);
       AppendPart(row_.body, Part::kTurns, turns);
     }
+  }
+
+  void AddFirstTurn() {
+    const auto& turn = branch_.first_turn;
+    const auto before = args_.base == nullptr ? nullptr : args_.base->first_turn;
+    if (turn == before || (turn && before && *turn == *before)) return;
+    std::string out;
+    if (turn) {
+      AppendIdentity(out, turn->words);
+      AppendIdentity(out, turn->ends);
+      AppendIdentities(out, turn->kin);
+      AppendValue(out, turn->users.num_lines);
+      for (const uint64_t mask : turn->users.masks) AppendValue(out, mask);
+    }
+    AppendPart(row_.body, Part::kFirstTurn, out);
   }
 
   // Notes too whether the client spells anew what it has sent before.
@@ -405,6 +423,8 @@ class RowReader {
         return ReadSlots(reader);
       case Part::kTurns:
         return ReadTurns(reader);
+      case Part::kFirstTurn:
+        return ReadFirstTurn(reader);
       case Part::kSegments:
         return ReadSegments(reader);
     }
@@ -419,6 +439,27 @@ class RowReader {
     return true;
   }
 
+  // An empty part says that this is no first request any more.
+  bool ReadFirstTurn(ByteReader& reader) {
+    read_.branch.first_turn = nullptr;
+    if (reader.at_end()) return true;
+    auto turn = std::make_shared<FirstTurn>();
+    turn->words = TakeIdentity(reader);
+    turn->ends = TakeIdentity(reader);
+    turn->kin = TakeIdentities(reader);
+    turn->users.num_lines = reader.Take<uint32_t>();
+    while (reader.ok() && !reader.at_end()) {
+      turn->users.masks.push_back(reader.Take<uint64_t>());
+    }
+    const std::vector<uint64_t>& masks = turn->users.masks;
+    if (!reader.ok() || masks.size() > turn->users.num_lines ||
+        !std::is_sorted(masks.begin(), masks.end())) {
+      return false;
+    }
+    read_.branch.first_turn = std::move(turn);
+    return true;
+  }
+
   bool ReadHead(ByteReader& reader) {
     const auto token = reader.Take<uint64_t>();
     const auto base = reader.Take<uint64_t>();
@@ -430,6 +471,7 @@ class RowReader {
     }
     Branch& branch = read_.branch;
     branch.token = token;
+    branch.before = base;
     branch.is_restored = true;
     read_.time_us = reader.Take<int64_t>();
     branch.origin = reader.Take<uint64_t>();
@@ -479,12 +521,16 @@ class RowReader {
     const auto count = reader.Take<uint32_t>();
     if (!reader.ok()) return false;
     if (count < segments.size()) segments.resize(count);
+    read_.num_equal = segments.size();
     while (reader.ok() && !reader.at_end()) {
       const auto index = reader.Take<uint32_t>();
       ReadBranch::Segment segment;
       if (index >= count || !ReadSegment(reader, segment)) return false;
+      if (segment.sent_bytes) read_.bytes.push_back(*segment.sent_bytes);
+      if (segment.caller_bytes) read_.bytes.push_back(*segment.caller_bytes);
       if (index < segments.size()) {
         segments[index] = std::move(segment);
+        read_.num_equal = std::min<size_t>(read_.num_equal, index);
       } else if (index == segments.size()) {
         segments.push_back(std::move(segment));
       } else if (read_.is_whole) {

@@ -66,6 +66,8 @@ struct ReadBranch {
   int64_t time_us = 0;
   bool respells = false;
   bool is_whole = false;  // a row that holds everything has been read, and none is missing since
+  size_t num_equal = 0;   // segments at the front that the last row has not changed
+  std::vector<prompt::parse::Identity> bytes;  // that any of the rows refers to
 };
 // Reads the next row of a branch into `read`. A row whose predecessor is missing makes the branch
 // incomplete until one comes that holds everything. Fails with kDataLoss if the bytes are no row;

@@ -63,6 +63,7 @@ void BranchIndex::Add(const std::shared_ptr<StoredBranch>& branch) {
   by_time_.emplace(branch->time_us, branch->number);
   tenants_[branch->tenant].branches.emplace(branch->time_us, branch->number);
   for (const Identity& key : branch->keys) by_key_[key].push_back(branch->number);
+  for (const Identity& key : branch->kin) by_key_[key].push_back(branch->number);
   const std::vector<std::shared_ptr<StoredBranch>> all = BranchesOf(branch->keys.front());
   if (all.size() > options_.branches_max) Drop(all.back(), true);
 }
@@ -79,7 +80,8 @@ void BranchIndex::MoveHead(const std::shared_ptr<StoredBranch>& branch, uint64_t
   heads_[token] = branch;
 }
 
-bool BranchIndex::AddKeys(StoredBranch& branch, std::span<const Identity> keys) {
+bool BranchIndex::AddKeys(StoredBranch& branch, std::span<const Identity> keys,
+                          std::vector<Identity> kin) {
   bool is_any_new = false;
   for (const Identity& key : keys) {
     if (branch.is_dropped) break;
@@ -92,6 +94,10 @@ bool BranchIndex::AddKeys(StoredBranch& branch, std::span<const Identity> keys) 
     by_key_[key].push_back(branch.number);
     is_any_new = true;
   }
+  if (branch.is_dropped || branch.kin == kin) return is_any_new;
+  for (const Identity& key : branch.kin) ForgetKey(by_key_, key, branch.number);
+  for (const Identity& key : kin) by_key_[key].push_back(branch.number);
+  branch.kin = std::move(kin);
   return is_any_new;
 }
 
@@ -157,6 +163,7 @@ void BranchIndex::Drop(const std::shared_ptr<StoredBranch>& branch, bool is_lost
     heads_.erase(head);
   }
   for (const Identity& key : branch->keys) ForgetKey(by_key_, key, branch->number);
+  for (const Identity& key : branch->kin) ForgetKey(by_key_, key, branch->number);
   if (is_lost) Mark(branch->keys.front());
   branches_.erase(branch->number);
 }

@@ -34,6 +34,7 @@ struct StoredBranch {
   uint64_t number = 0;                        // names it; never used twice
   std::string tenant;                         // derived
   std::vector<prompt::parse::Identity> keys;  // of its conversation, its own first
+  std::vector<prompt::parse::Identity> kin;   // of its agent, while its first answer is to come
   uint64_t token = 0;                         // of its last request
   uint64_t row_token = 0;  // of the one that the last row is of: later ones brought nothing new
   uint64_t first_row = 0;  // the rows [first_row, next_row) are there, or on their way
@@ -68,9 +69,10 @@ class BranchIndex {
   // Returns the branch whose last request is that of the token; null if there is none.
   std::shared_ptr<StoredBranch> FindHead(uint64_t token) const;
   void MoveHead(const std::shared_ptr<StoredBranch>& branch, uint64_t token);
-  // Lets the branch be found under the keys as well, of which the newest are kept; returns true if
-  // one of them is new.
-  bool AddKeys(StoredBranch& branch, std::span<const prompt::parse::Identity> keys);
+  // Lets the branch be found under the keys as well, of which the newest are kept, and under `kin`
+  // instead of those of its agent before; returns true if one of `keys` is new.
+  bool AddKeys(StoredBranch& branch, std::span<const prompt::parse::Identity> keys,
+               std::vector<prompt::parse::Identity> kin = {});
   // Returns the branches of all conversations that are found under any of the keys, newest first;
   // of the newest ones if there are too many.
   std::vector<std::shared_ptr<StoredBranch>> Find(

@@ -34,6 +34,9 @@ constexpr std::string_view kGapKey = "G";
 constexpr std::string_view kProbeKey = "P";
 // A branch of that many rows is written whole with the next one.
 constexpr uint64_t kRowsMax = 64;
+// The requests of a branch that are recalled, its last one among them. Their rows are beside each
+// other, but each takes time and memory.
+constexpr size_t kRowsRecalled = 17;
 
 // The parts of a row's key.
 struct RowPlace {
@@ -67,6 +70,53 @@ std::vector<Identity> RefersTo(const ReadBranch& read) {
   return ids;
 }
 
+std::vector<Identity> KinOf(const Branch& branch) {
+  return branch.first_turn ? branch.first_turn->kin : std::vector<Identity>();
+}
+
+bool WasSentLater(const std::shared_ptr<Branch>& a, const std::shared_ptr<Branch>& b) {
+  return a->request.time_us > b->request.time_us;
+}
+
+// A branch as one of its rows left it.
+struct Sent {
+  std::shared_ptr<Branch> branch;
+  bool has_bytes = true;  // none of those that it refers to is missing
+};
+
+// Returns what the rows read so far say; `before` is what those before the last one said.
+Sent SentBy(const ReadBranch& read, const Branch* before,
+            const std::unordered_map<Identity, std::shared_ptr<const std::string>>& texts) {
+  Sent sent{.branch = std::make_shared<Branch>(read.branch)};
+  Branch& branch = *sent.branch;
+  const auto fill = [&](const std::optional<Identity>& id, std::shared_ptr<const std::string>& to) {
+    if (id) to = texts.at(*id);
+    sent.has_bytes = sent.has_bytes && (!id || to != nullptr);
+  };
+  prompt::history::SentSegments& segments = branch.request.segments;
+  for (size_t i = 0; i < read.segments.size();) {
+    const bool is_shared = before != nullptr && i + segments.kChunkSize <= read.num_equal &&
+                           segments.CanShare(before->request.segments);
+    if (is_shared) {
+      segments.Share(before->request.segments);
+      branch.forms.Share(before->forms);
+      i = segments.size();
+      continue;
+    }
+    ReadBranch::Segment segment = read.segments[i++];
+    fill(segment.sent_bytes, segment.sent.bytes);
+    fill(segment.caller_bytes, segment.form.caller);
+    const auto size_of = [](const auto& text) { return text ? text->size() : 0; };
+    const size_t sent_bytes = sizeof(segment.sent) + size_of(segment.sent.bytes);
+    const size_t form_bytes = sizeof(segment.form) + size_of(segment.form.caller);
+    segments.push_back(std::move(segment.sent), sent_bytes);
+    branch.forms.push_back(std::move(segment.form), form_bytes);
+  }
+  branch.bytes = sizeof(Branch) + segments.num_bytes() + branch.forms.num_bytes();
+  branch.finished = true;
+  return sent;
+}
+
 }  // namespace
 
 struct BranchStore::Write::Staged {
@@ -93,7 +143,12 @@ struct BranchStore::Loading {
   std::shared_ptr<StoredBranch> branch;  // null: no row yet
   ReadBranch read;
   std::optional<Error> damage;
-  std::vector<std::pair<std::shared_ptr<StoredBranch>, std::vector<Identity>>> branches;
+  struct Whole {
+    std::shared_ptr<StoredBranch> branch;
+    std::vector<Identity> needed;  // bytes that its last row stands on
+    std::vector<Identity> others;  // bytes of the rows before
+  };
+  std::vector<Whole> branches;
   std::vector<MetaWrite> writes;
   uint64_t num_unnamed = 0;  // lost, and it is not known of which conversation
 };
@@ -198,6 +253,7 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
       branch = std::make_shared<StoredBranch>();
       branch->number = args.branch->token;
       branch->keys = args.keys;
+      branch->kin = KinOf(*args.branch);
       branch->time_us = staged->time_us;
     }
     was_stored = std::exchange(branch->is_stored, false);
@@ -207,7 +263,7 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
     staged->row = branch->next_row++;
     if (!is_new) {
       index_.MoveHead(branch, args.branch->token);
-      has_new_keys = index_.AddKeys(*branch, args.keys);
+      has_new_keys = index_.AddKeys(*branch, args.keys, KinOf(*args.branch));
     }
   }
   BranchRow row = EncodeBranchRow({.branch = *args.branch,
@@ -329,23 +385,26 @@ void BranchStore::Withdraw(uint64_t token, uint64_t before) {
 
 // --- Reading
 
-Result<std::shared_ptr<Branch>> BranchStore::Read(const Placed& placed) const {
-  const Keyring& ring = options_.meta.keyring();
-  ReadBranch read;
+Result<std::vector<std::string>> BranchStore::ReadRows(const Placed& placed) const {
+  std::vector<std::string> rows;
   std::optional<Error> damage;
   KVGATE_TRY_VOID(
       options_.meta.Scan(kTable, placed.prefix, [&](std::string_view key, std::string_view value) {
-        auto row = Unseal(kBranchKind, ring, key, value, placed.tenant);
-        const Result<void> taken =
-            row ? ReadBranchRow(row->body, read) : Result<void>(std::move(row).error());
-        if (!taken) damage = taken.error();
-        return taken.has_value();
+        auto row = Unseal(kBranchKind, options_.meta.keyring(), key, value, placed.tenant);
+        if (row) rows.push_back(std::move(row->body));
+        if (!row) damage = std::move(row).error();
+        return !damage;
       }));
   if (damage) return *damage;
-  if (!read.is_whole) return store::file::Damaged(kBranchKind, "rows are missing");
-  std::map<Identity, std::shared_ptr<const std::string>> found;
+  return rows;
+}
+
+// Adds the bytes that were read to the others; null where there are none any more.
+Result<void> BranchStore::ReadTexts(const Placed& placed, const ReadBranch& read,
+                                    KeptTexts& texts) const {
+  const Keyring& ring = options_.meta.keyring();
   for (const Identity& id : RefersTo(read)) {
-    if (found.contains(id)) continue;
+    if (texts.contains(id)) continue;
     std::string key;
     {
       const std::lock_guard lock(mutex_);
@@ -354,24 +413,31 @@ Result<std::shared_ptr<Branch>> BranchStore::Read(const Placed& placed) const {
       if (content != nullptr) key = content->key;
     }
     KVGATE_TRY(const std::optional<std::string> value, options_.meta.Get(kTable, key));
-    if (!value) return store::file::Damaged(kBranchBytesKind, "they are missing");
+    std::shared_ptr<const std::string>& text = texts[id];
+    if (!value) continue;
     KVGATE_TRY(auto bytes, Unseal(kBranchBytesKind, ring, key, *value, placed.tenant));
-    found[id] = std::make_shared<const std::string>(std::move(bytes.body));
+    text = std::make_shared<const std::string>(std::move(bytes.body));
   }
-  auto branch = std::make_shared<Branch>(std::move(read.branch));
-  for (ReadBranch::Segment& segment : read.segments) {
-    if (segment.sent_bytes) segment.sent.bytes = found[*segment.sent_bytes];
-    if (segment.caller_bytes) segment.form.caller = found[*segment.caller_bytes];
-    const size_t sent =
-        sizeof(segment.sent) + (segment.sent.bytes ? segment.sent.bytes->size() : 0);
-    const size_t form =
-        sizeof(segment.form) + (segment.form.caller ? segment.form.caller->size() : 0);
-    branch->request.segments.push_back(std::move(segment.sent), sent);
-    branch->forms.push_back(std::move(segment.form), form);
+  return {};
+}
+
+Result<std::vector<std::shared_ptr<Branch>>> BranchStore::Read(const Placed& placed) const {
+  KVGATE_TRY(const std::vector<std::string> rows, ReadRows(placed));
+  ReadBranch read;
+  KeptTexts texts;
+  Sent last;
+  std::vector<std::shared_ptr<Branch>> branches;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    KVGATE_TRY_VOID(ReadBranchRow(rows[i], read));
+    if (!read.is_whole || rows.size() - i > kRowsRecalled) continue;
+    KVGATE_TRY_VOID(ReadTexts(placed, read, texts));
+    last = SentBy(read, last.branch.get(), texts);
+    if (last.has_bytes) branches.push_back(last.branch);
   }
-  branch->bytes = sizeof(Branch) + branch->request.segments.num_bytes() + branch->forms.num_bytes();
-  branch->finished = true;
-  return branch;
+  if (!read.is_whole) return store::file::Damaged(kBranchKind, "rows are missing");
+  if (!last.has_bytes) return store::file::Damaged(kBranchBytesKind, "they are missing");
+  std::reverse(branches.begin(), branches.end());
+  return branches;
 }
 
 std::vector<BranchStore::Placed> BranchStore::PlacesOf(std::span<const Identity> keys) const {
@@ -384,23 +450,26 @@ std::vector<BranchStore::Placed> BranchStore::PlacesOf(std::span<const Identity>
 }
 
 std::vector<std::shared_ptr<Branch>> BranchStore::Peek(std::span<const Identity> keys) const {
-  std::vector<std::shared_ptr<Branch>> branches;
+  std::vector<std::shared_ptr<Branch>> all;
   for (const Placed& one : PlacesOf(keys)) {
-    Result<std::shared_ptr<Branch>> branch = Read(one);
-    if (!branch) continue;
+    Result<std::vector<std::shared_ptr<Branch>>> branches = Read(one);
+    if (!branches) continue;
     const std::lock_guard lock(mutex_);
-    (*branch)->conversation = one.branch->keys.front();
-    branches.push_back(std::move(*branch));
+    for (std::shared_ptr<Branch>& branch : *branches) {
+      branch->conversation = one.branch->keys.front();
+      all.push_back(std::move(branch));
+    }
   }
-  return branches;
+  std::stable_sort(all.begin(), all.end(), WasSentLater);
+  return all;
 }
 
 std::vector<BranchStore::Recalled> BranchStore::Recall(std::span<const Identity> keys) {
   std::vector<Recalled> recalled;
   for (const Placed& one : PlacesOf(keys)) {
-    Result<std::shared_ptr<Branch>> branch = Read(one);
+    Result<std::vector<std::shared_ptr<Branch>>> branches = Read(one);
     const std::lock_guard lock(mutex_);
-    if (branch) {
+    if (branches) {
       ++stats_.num_recalled;
       const Identity& own = one.branch->keys.front();
       auto conversation =
@@ -409,17 +478,27 @@ std::vector<BranchStore::Recalled> BranchStore::Recall(std::span<const Identity>
       if (conversation == recalled.end()) {
         conversation = recalled.insert(recalled.end(), Recalled{one.branch->keys, {}});
       }
-      (*branch)->conversation = own;
-      conversation->branches.push_back(std::move(*branch));
+      // Each branch has keys of its own; memory has to find the conversation under those asked for.
+      for (const Identity& key : one.branch->keys) {
+        const bool is_new = std::ranges::count(conversation->keys, key) == 0;
+        if (is_new && std::ranges::count(keys, key) > 0) conversation->keys.push_back(key);
+      }
+      for (std::shared_ptr<Branch>& branch : *branches) {
+        branch->conversation = own;
+        conversation->branches.push_back(std::move(branch));
+      }
       continue;
     }
     ++stats_.num_lost;
     KVGATE_LOG(kWarning, "service", "what a conversation has sent is lost: {}",
-               branch.error().ToString());
+               branches.error().ToString());
     // A disk that does not answer may do so for the next one.
-    const bool is_damaged = branch.error().code == ErrorCode::kDataLoss ||
-                            branch.error().code == ErrorCode::kPermissionDenied;
+    const bool is_damaged = branches.error().code == ErrorCode::kDataLoss ||
+                            branches.error().code == ErrorCode::kPermissionDenied;
     if (is_damaged) index_.Drop(one.branch, true);
+  }
+  for (Recalled& one : recalled) {
+    std::stable_sort(one.branches.begin(), one.branches.end(), WasSentLater);
   }
   return recalled;
 }
@@ -486,12 +565,15 @@ void BranchStore::EndBranch(Loading& loading) {
   const std::optional<Error> damage = std::exchange(loading.damage, std::nullopt);
   if (branch == nullptr) return;
   branch->keys = std::move(read.keys);
+  branch->kin = KinOf(read.branch);
   branch->token = branch->row_token = read.branch.token;
   branch->is_stored = true;
   branch->time_us = read.time_us;
   branch->respells = read.respells;
   if (read.is_whole && !branch->keys.empty()) {
-    loading.branches.emplace_back(branch, RefersTo(read));
+    std::sort(read.bytes.begin(), read.bytes.end());
+    read.bytes.erase(std::unique(read.bytes.begin(), read.bytes.end()), read.bytes.end());
+    loading.branches.push_back({branch, RefersTo(read), std::move(read.bytes)});
     return;
   }
   KVGATE_LOG(kWarning, "service", "what a conversation has sent is lost: {}",
@@ -525,16 +607,20 @@ void BranchStore::LoadContents(Loading& loading) {
     }
     return true;
   });
-  for (auto& [branch, ids] : loading.branches) {
+  for (auto& [branch, needed, others] : loading.branches) {
     bool is_whole = true;
     const int64_t time_us = branch->time_us;
     const auto bytes = static_cast<int64_t>(std::exchange(branch->bytes, 0));
     index_.Add(branch);
     index_.Count(*branch, bytes, time_us);
-    for (const Identity& id : ids) {
+    for (const Identity& id : needed) {
       const std::string name = ContentName(ring, branch->tenant, id);
       is_whole = is_whole && index_.FindContent(branch->tenant, name) != nullptr;
       if (is_whole) index_.Refer(*branch, name);
+    }
+    for (const Identity& id : others) {
+      const std::string name = ContentName(ring, branch->tenant, id);
+      if (index_.FindContent(branch->tenant, name) != nullptr) index_.Refer(*branch, name);
     }
     if (is_whole) continue;
     ++stats_.num_lost;

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "gateway/metrics/registry.h"
@@ -78,8 +79,10 @@ class BranchStore final : public prompt::history::Past {
 
   // A conversation.
   struct Recalled {
-    std::vector<prompt::parse::Identity> keys;                       // its own first
-    std::vector<std::shared_ptr<prompt::history::Branch>> branches;  // newest first
+    std::vector<prompt::parse::Identity> keys;  // its own first
+    // Newest first, those among them that others went on from: a helper begins where its caller
+    // waits, and goes on in the caller's rows.
+    std::vector<std::shared_ptr<prompt::history::Branch>> branches;
   };
   // Waits for the disk. Reads the branches of all conversations that are found under any of the
   // keys; one that cannot be read counts as lost.
@@ -100,6 +103,8 @@ class BranchStore final : public prompt::history::Past {
  private:
   struct Loading;
   struct Placed;
+  // Bytes that rows refer to; null: they are there no more.
+  using KeptTexts = std::unordered_map<prompt::parse::Identity, std::shared_ptr<const std::string>>;
 
   void Load();
   void Forget();
@@ -110,8 +115,11 @@ class BranchStore final : public prompt::history::Past {
   void Run();
   void WriteCollected();
   std::vector<Placed> PlacesOf(std::span<const prompt::parse::Identity> keys) const;
-  // Fails if the branch cannot be read, or not whole.
-  Result<std::shared_ptr<prompt::history::Branch>> Read(const Placed& placed) const;
+  // Returns the branch and the newest of those that it went on from, newest first. Fails if the
+  // branch cannot be read, or not whole.
+  Result<std::vector<std::shared_ptr<prompt::history::Branch>>> Read(const Placed& placed) const;
+  Result<std::vector<std::string>> ReadRows(const Placed& placed) const;
+  Result<void> ReadTexts(const Placed& placed, const ReadBranch& read, KeptTexts& texts) const;
   void LoseLocked(std::string_view why);
   int64_t NowUs() const;
   int64_t OldestUs() const;

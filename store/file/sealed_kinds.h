@@ -26,7 +26,7 @@ inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
                                            .source = "service.prompt_store",
                                            .name = "a part of a prompt"};
 inline constexpr SealedKind kBranchKind = {.magic = 0x5242564b,  // "KVBR"
-                                           .version = 2,
+                                           .version = 3,
                                            .sealed_version_min = 1,
                                            .purpose = "branches",
                                            .source = "service.branch_store",

@@ -13,6 +13,7 @@
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/history/conversation.h"
 #include "gateway/prompt/history/ephemeral.h"
+#include "gateway/prompt/history/first_turn.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/volatile_text.h"
 #include "gateway/prompt/templates/slot_set.h"
@@ -48,8 +49,7 @@ struct Branch {
   parse::Identity conversation;
   uint64_t origin = 0;   // equal for the branches that go on from one first request
   parse::Identity line;  // identifies the branch from its first request on
-  // Recognition::words of a first request; zero for others, and after a restart.
-  parse::Identity words = {};
+  std::shared_ptr<const FirstTurn> first_turn = {};  // null: there have been many answers since
   SentRequest request;
   parse::SharedList<CallerForm> forms;     // by segment
   std::vector<parse::Identity> tool_keys;  // of the tools, in the order sent
@@ -67,6 +67,7 @@ struct Branch {
   // Time of the last request before those that held a slot's value back; 0: none is held now.
   int64_t held_since_us = 0;
   uint64_t token = 0;        // names this very request, beyond the process
+  uint64_t before = 0;       // token of the request that a restored one went on from; 0: not known
   bool is_restored = false;  // of an earlier process; see restored_branch.h
   bool is_lost = false;      // what was sent before it is not known; it goes out as received
   size_t bytes = 0;          // of memory

@@ -5,8 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "gateway/prompt/history/restored_branch.h"
-
 namespace kvgate::prompt::history {
 
 using parse::Identity;
@@ -18,7 +16,9 @@ constexpr size_t kBranchesMax = 48;
 // Of the branches that a line went on from, the newest are all kept: a helper of so many calls
 // leaves its caller exactly where it waits.
 constexpr uint32_t kAgesKept = 16;
-constexpr size_t kAliasesMax = 8;
+// Eight keys of its own, as many as a store keeps (gateway/service/branch_index), and its agent's:
+// a conversation has to be found under all keys under which it was recalled.
+constexpr size_t kAliasesMax = 10;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;
 
@@ -68,6 +68,7 @@ void ConversationMemory::Remember(const Commit& commit) {
   order.splice(order.begin(), order, conversation.place);
   for (const Identity& alias : commit.aliases) AddAliasLocked(place, alias);
   AddLocked(conversation, commit, dropped);
+  AddKinLocked(place, *commit.branch);
   while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
 }
 
@@ -80,17 +81,16 @@ void ConversationMemory::AddLocked(Conversation& conversation, const Commit& com
   });
   const bool goes_on = before != branches.end() && before->age == 0;
   const uint64_t line = goes_on ? before->line : ++conversation.num_lines;
-  // A first request without a name is not kept behind: others begin with the same words.
-  if (goes_on && !commit.is_named && CountAnswers(*before->branch) == 0) {
-    DropLocked(conversation, static_cast<size_t>(before - branches.begin()), dropped);
-  } else if (goes_on) {
+  if (goes_on) {
     const Branch& branch = *before->branch;
     const size_t bytes = sizeof(Branch) +
                          branch.request.segments.NumBytesBeside(commit.branch->request.segments) +
                          branch.forms.NumBytesBeside(commit.branch->forms);
     Count(conversation, static_cast<int64_t>(bytes) - static_cast<int64_t>(before->bytes));
     before->bytes = bytes;
+    const std::shared_ptr<const FirstTurn> turn = branch.first_turn;
     AgeLocked(conversation, line, dropped);
+    if (turn) DropKinLocked(conversation, *turn);
   }
   if (branches.size() == kBranchesMax) DropLocked(conversation, branches.size() - 1, dropped);
   branches.insert(branches.begin(),
@@ -120,8 +120,29 @@ void ConversationMemory::AgeLocked(Conversation& conversation, uint64_t line, Dr
 void ConversationMemory::DropLocked(Conversation& conversation, size_t index, Dropped& dropped) {
   Entry& entry = conversation.branches[index];
   Count(conversation, -static_cast<int64_t>(entry.bytes));
+  const std::shared_ptr<const FirstTurn> turn = entry.branch->first_turn;
   dropped.push_back(std::move(entry.branch));
   conversation.branches.erase(conversation.branches.begin() + static_cast<ptrdiff_t>(index));
+  if (turn) DropKinLocked(conversation, *turn);
+}
+
+void ConversationMemory::AddKinLocked(List::iterator conversation, const Branch& branch) {
+  if (!branch.first_turn) return;
+  for (const Identity& key : branch.first_turn->kin) AddAliasLocked(conversation, key);
+}
+
+// The agent's keys are those of first requests only.
+void ConversationMemory::DropKinLocked(Conversation& conversation, const FirstTurn& turn) {
+  for (const Identity& key : turn.kin) {
+    const bool is_others = std::any_of(
+        conversation.branches.begin(), conversation.branches.end(), [&](const Entry& other) {
+          const FirstTurn* its = other.age == 0 ? other.branch->first_turn.get() : nullptr;
+          return its != nullptr &&
+                 std::find(its->kin.begin(), its->kin.end(), key) != its->kin.end();
+        });
+    if (is_others || std::erase(conversation.aliases, key) == 0) continue;
+    DropAliasLocked(by_id_.find(conversation.id)->second, key);
+  }
 }
 
 void ConversationMemory::Withdraw(const Identity& conversation,
@@ -153,6 +174,7 @@ void ConversationMemory::Withdraw(const Identity& conversation,
     first->bytes = before->bytes;
     first->age = 0;
   }
+  if (before) AddKinLocked(found->second, *before);
   if (branches.empty()) EraseLocked(found->second, dropped);
 }
 

@@ -30,11 +30,11 @@ class ConversationMemory {
   struct Commit {
     parse::Identity tenant = {};
     parse::Identity conversation;
-    // Other keys under which it can be found, as may other conversations.
+    // Other keys under which it can be found, as may other conversations. Those of its agent
+    // (FirstTurn::kin) are the branch's, for as long as its first answer is to come.
     std::span<const parse::Identity> aliases;
     std::shared_ptr<Branch> branch;
     std::shared_ptr<const Branch> replaced = {};  // the branch that it continues whole; may be null
-    bool is_named = false;  // its caller has named it, so that nobody joins it by words alone
   };
   void Remember(const Commit& commit);
   // Removes a `branch` that was not sent after all; if `before` is given, it takes the place again.
@@ -83,6 +83,8 @@ class ConversationMemory {
   // Lets the entries of a line grow older, and drops those of them that others stand for.
   void AgeLocked(Conversation& conversation, uint64_t line, Dropped& dropped);
   void DropLocked(Conversation& conversation, size_t index, Dropped& dropped);
+  void AddKinLocked(List::iterator conversation, const Branch& branch);
+  void DropKinLocked(Conversation& conversation, const FirstTurn& turn);
   // Adds `bytes`, which may be negative, to the conversation's, the tenant's and the total size.
   void Count(Conversation& conversation, int64_t bytes);
   List::iterator NextToGoLocked();

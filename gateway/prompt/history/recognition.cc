@@ -4,14 +4,14 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <unordered_set>
 
-#include "gateway/prompt/history/first_words.h"
+#include "gateway/prompt/history/prompt_text.h"
 #include "gateway/prompt/history/restored_branch.h"
+#include "gateway/prompt/history/unanswered.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/prompt/parse/segment_text.h"
-#include "gateway/prompt/templates/masked_line.h"
 
 namespace kvgate::prompt::history {
 
@@ -27,6 +27,9 @@ namespace {
 constexpr uint32_t kTellingTokensMin = 16;
 // So many telling answers in any place prove a conversation.
 constexpr size_t kTellingAnswersMin = 2;
+// With so many answers a conversation may have few that prove it, and is known by its first turn as
+// well.
+constexpr size_t kEarlyAnswers = 3;
 // A conversation is known by so many of its first answers, because a client with a window of turns
 // drops some of them with each request.
 constexpr size_t kKeyAnswers = 4;
@@ -292,72 +295,6 @@ Identity SystemOf(const Segments& segments) {
   return system;
 }
 
-// The words of texts as JSON spells them, and their lines without their values; both sorted.
-struct PromptText {
-  std::vector<uint64_t> words;
-  std::vector<uint64_t> masks;
-
-  void Add(std::string_view json) {
-    while (!json.empty()) {
-      const size_t end = std::min(json.find("\\n"), json.size());
-      const std::string_view line = json.substr(0, end);
-      masks.push_back(templates::HashOf(templates::MaskLine(line).text));
-      for (size_t at = 0; at < line.size();) {
-        const size_t word_end = std::min(line.find(' ', at), line.size());
-        words.push_back(templates::HashOf(line.substr(at, word_end - at)));
-        at = word_end + 1;
-      }
-      json.remove_prefix(std::min(end + 2, json.size()));
-    }
-  }
-  void Sort() {
-    std::sort(words.begin(), words.end());
-    std::sort(masks.begin(), masks.end());
-  }
-};
-
-size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
-  size_t common = 0;
-  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
-    if (a[i] == b[k]) ++common;
-    const bool is_less = a[i] < b[k];
-    if (a[i] <= b[k]) ++i;
-    if (!is_less) ++k;
-  }
-  return common;
-}
-
-bool IsSystem(const parse::Place& place, parse::Role) { return place.section == Section::kSystem; }
-bool IsUsers(const parse::Place& place, parse::Role role) {
-  return place.section == Section::kMessages && role == parse::Role::kUser;
-}
-
-// Returns the texts of the segments of one kind in front of the first answer.
-template <typename IsOf>
-PromptText TextOf(const Branch& branch, const IsOf& is_of) {
-  PromptText text;
-  for (size_t i = 0; i < branch.request.segments.size(); ++i) {
-    const SentSegment& segment = branch.request.segments[i];
-    if (segment.role == parse::Role::kAssistant) break;
-    const CallerForm& form = branch.forms[i];
-    const std::string* caller = form.caller ? form.caller.get() : segment.bytes.get();
-    if (is_of(segment.place, segment.role) && caller != nullptr) text.Add(*caller);
-  }
-  text.Sort();
-  return text;
-}
-template <typename IsOf>
-PromptText TextOf(std::string_view body, const parse::RequestLayout& layout, const IsOf& is_of) {
-  PromptText text;
-  std::string assembled;
-  for (const parse::Segment& segment : layout.segments) {
-    if (segment.role == parse::Role::kAssistant) break;
-    if (is_of(segment.place, segment.role)) text.Add(parse::BytesOf(body, segment, assembled));
-  }
-  text.Sort();
-  return text;
-}
-
 // Returns true if both branches have sent the same bytes, up to their turn `num_turns`.
 bool SentAlike(const Branch& a, const Branch& b, size_t num_turns) {
   const SentSegments& left = a.request.segments;
@@ -380,13 +317,29 @@ std::vector<Identity> ToolsOf(const Segments& segments) {
   return tools;
 }
 
+// Returns what a prompt says, the tools in front, in any order.
+template <typename Segments>
+std::vector<Identity> SaidBy(const Segments& segments) {
+  std::vector<Identity> tools;
+  std::vector<Identity> others;
+  for (const auto& segment : segments) {
+    if constexpr (std::is_same_v<Segments, SentSegments>) {
+      if (segment.is_ours) continue;
+    }
+    (segment.place.section == Section::kTools ? tools : others).push_back(segment.same);
+  }
+  std::sort(tools.begin(), tools.end());
+  tools.insert(tools.end(), others.begin(), others.end());
+  return tools;
+}
+
 // Chooses among the branches of conversations that have no name. A run of turns that holds an
 // answer proves a conversation. Before its first answer is known, its beginning has to be alike,
 // because many conversations begin with the same words of a user.
 class ContentChooser {
  public:
-  ContentChooser(std::string_view body, const parse::RequestLayout& layout, const Identity& words)
-      : body_(body), layout_(layout), words_(words) {}
+  explicit ContentChooser(const SecondRequest& now)
+      : now_(now), body_(now.body), layout_(now.layout) {}
 
   Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
     const Answers answers(layout_);
@@ -395,16 +348,27 @@ class ContentChooser {
       AddAnswers(*branch, answers, score);
       // A window may have dropped the first answer, and with it the run from the front.
       if (score.goes_elsewhere) continue;
+      // A helper that began like its caller has gone on from it: the caller does so too, if it says
+      // all that it said. Another conversation may have begun with the same words.
+      const bool is_behind = IsGoneOnFrom(*branch, branches);
+      if (is_behind && !(score.extends && SaysAllOf(*branch))) continue;
       const bool is_proof =
           (score.answers > 0 && !score.skips) || score.num_telling >= kTellingAnswersMin;
-      if (!is_proof && !(score.extends && IsAlike(*branch))) continue;
-      candidates_.push_back({.branch = branch, .score = score});
+      const bool may_be = score.extends && IsAlike(*branch);
+      const bool is_early = score.num_telling > 0 && BeginsAlike(*branch, now_);
+      if (!is_proof && !may_be && !is_early) continue;
+      candidates_.push_back({.branch = branch, .score = score, .is_behind = is_behind});
     }
     Candidate* best = nullptr;
     for (Candidate& it : candidates_) {
       if (best == nullptr || Compare(it, *best) > 0) best = &it;
     }
-    if (best == nullptr) return ChooseByWords(branches);
+    if (best == nullptr) {
+      const Chosen chosen = ChooseByWords(branches);
+      if (chosen.branch) return chosen;
+      const std::shared_ptr<const Branch> similar = ChooseSimilar(branches, now_);
+      return {.branch = similar, .extends = similar != nullptr};
+    }
     // No value may pass from one conversation to another: if it may be either, it is neither.
     if (IsAmbiguous(*best)) return {};
     return {.branch = best->branch, .extends = best->score.extends};
@@ -414,35 +378,47 @@ class ContentChooser {
   struct Candidate {
     std::shared_ptr<const Branch> branch;
     Score score;
+    bool is_behind = false;            // a first request that others have gone on from
     std::optional<size_t> words = {};  // as WordsIn, once it has been asked
   };
 
   // Chooses the only first request with the same first words, if the request brings its answer.
   Chosen ChooseByWords(std::span<const std::shared_ptr<const Branch>> branches) {
-    if (words_ == Identity{} || CountAnswers(layout_) != 1) return {};
+    if (now_.first_turn == nullptr || CountAnswers(layout_) != 1) return {};
+    const Identity& words = now_.first_turn->words;
+    if (words == Identity{}) return {};
     Chosen chosen;
     for (const auto& branch : branches) {
-      if (branch->words != words_ || !IsAlike(*branch)) continue;
+      const FirstTurn* turn = branch->first_turn.get();
+      if (turn == nullptr || turn->words != words || !IsAlike(*branch)) continue;
+      if (CountAnswers(*branch) > 0 || IsGoneOnFrom(*branch, branches)) continue;
       if (chosen.branch) return {};
       chosen = {.branch = branch, .extends = true};
     }
     return chosen;
   }
+  // Returns true if the request says tools, system prompt and turns of the branch with the same
+  // values.
+  bool SaysAllOf(const Branch& branch) const {
+    std::vector<Identity> own = SaidBy(layout_.segments);
+    const std::vector<Identity> its = SaidBy(branch.request.segments);
+    return its.size() <= own.size() && std::equal(its.begin(), its.end(), own.begin());
+  }
   const PromptText& OwnText() {
-    if (!own_text_) own_text_ = TextOf(body_, layout_, IsSystem);
+    if (!own_text_) own_text_ = SystemTextOf(body_, layout_);
     return *own_text_;
   }
   bool IsAlike(const Branch& branch) {
     const std::vector<Identity> tools = ToolsOf(layout_.segments);
     if (!tools.empty() && tools == ToolsOf(branch.request.segments)) return true;
     if (SystemOf(layout_.segments) == SystemOf(branch.request.segments)) return true;
-    const size_t common = NumCommon(OwnText().masks, TextOf(branch, IsSystem).masks);
+    const size_t common = NumCommon(OwnText().masks, SystemTextOf(branch).masks);
     return common * 2 >= OwnText().masks.size();
   }
   // Returns how many words of the request's system prompt the branch's has.
   size_t WordsIn(Candidate& candidate) {
     if (!candidate.words) {
-      candidate.words = NumCommon(OwnText().words, TextOf(*candidate.branch, IsSystem).words);
+      candidate.words = NumCommon(OwnText().words, SystemTextOf(*candidate.branch).words);
     }
     return *candidate.words;
   }
@@ -452,6 +428,7 @@ class ContentChooser {
   int Compare(Candidate& a, Candidate& b) {
     if (const int order = CompareAnswers(a.score, b.score); order != 0) return order;
     if (a.score.skips != b.score.skips) return a.score.skips ? -1 : 1;
+    if (a.is_behind != b.is_behind) return a.is_behind ? -1 : 1;
     if (a.score.extends != b.score.extends) return a.score.extends ? 1 : -1;
     if (a.score.shared != b.score.shared) return a.score.shared > b.score.shared ? 1 : -1;
     if (a.branch->origin == b.branch->origin) return 0;
@@ -475,88 +452,16 @@ class ContentChooser {
     });
   }
 
+  const SecondRequest& now_;
   const std::string_view body_;
   const parse::RequestLayout& layout_;
-  const Identity words_;
   std::optional<PromptText> own_text_;
   std::vector<Candidate> candidates_;
 };
 
-// Chooses among branches without an answer the only one that the request goes on from.
-class UnansweredChooser {
- public:
-  UnansweredChooser(std::string_view body, const parse::RequestLayout& layout,
-                    const Identity& words)
-      : body_(body), layout_(layout), words_(words), brings_answer_(CountAnswers(layout) == 1) {}
-
-  // One that has the request's first words, if the request brings its answer, or whose system
-  // prompt and first turn are the request's but for their values; else the most similar one.
-  Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
-    Chosen chosen;
-    std::vector<std::shared_ptr<const Branch>> others;
-    for (const auto& branch : branches) {
-      if (CountAnswers(*branch) > 0) continue;
-      others.push_back(branch);
-      if (!IsAlike(*branch)) continue;
-      if (chosen.branch) return {};
-      chosen.branch = branch;
-    }
-    if (!chosen.branch && brings_answer_) chosen.branch = MostSimilar(others);
-    return chosen;
-  }
-
- private:
-  bool IsAlike(const Branch& branch) {
-    if (brings_answer_ && words_ != Identity{} && branch.words == words_) return true;
-    return Users().masks == TextOf(branch, IsUsers).masks &&
-           System().masks == TextOf(branch, IsSystem).masks;
-  }
-  // A beginning of which most lines are the same, where no other one has as many of them.
-  std::shared_ptr<const Branch> MostSimilar(
-      std::span<const std::shared_ptr<const Branch>> branches) {
-    std::shared_ptr<const Branch> best;
-    size_t most = 0;
-    bool is_only = false;
-    for (const auto& branch : branches) {
-      const PromptText users = TextOf(*branch, IsUsers);
-      const PromptText system = TextOf(*branch, IsSystem);
-      const size_t in_users = NumCommon(Users().masks, users.masks);
-      const size_t in_system = NumCommon(System().masks, system.masks);
-      const size_t common = in_users + in_system;
-      if (!IsMost(in_users, Users().masks, users.masks) ||
-          !IsMost(in_system, System().masks, system.masks) || common < most) {
-        continue;
-      }
-      is_only = common > most;
-      if (is_only) best = branch;
-      most = common;
-    }
-    return is_only ? best : nullptr;
-  }
-  static bool IsMost(size_t common, const std::vector<uint64_t>& a,
-                     const std::vector<uint64_t>& b) {
-    return common * 4 >= std::max(a.size(), b.size()) * 3;
-  }
-  const PromptText& Users() {
-    if (!users_) users_ = TextOf(body_, layout_, IsUsers);
-    return *users_;
-  }
-  const PromptText& System() {
-    if (!system_) system_ = TextOf(body_, layout_, IsSystem);
-    return *system_;
-  }
-
-  const std::string_view body_;
-  const parse::RequestLayout& layout_;
-  const Identity& words_;
-  const bool brings_answer_;
-  std::optional<PromptText> users_;
-  std::optional<PromptText> system_;
-};
-
 // Chooses among the branches of a conversation with a name, which its helpers share.
-Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
-                   const parse::RequestLayout& layout, const Identity& words) {
+Chosen ChooseNamed(BranchSpan branches, const SecondRequest& now) {
+  const parse::RequestLayout& layout = now.layout;
   struct Candidate {
     std::shared_ptr<const Branch> branch;
     Score score;
@@ -585,7 +490,7 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
   for (const Candidate& it : candidates) {
     if (best == nullptr || compare(it.score, best->score) > 0) best = &it;
   }
-  if (best == nullptr) return UnansweredChooser(body, layout, words).Choose(branches);
+  if (best == nullptr) return {.branch = ChooseUnanswered(branches, now)};
   // Turns in front of all answers are the same in many branches: a helper begins like its caller,
   // and a compaction leaves the first words. They tell nothing of whose values a branch holds.
   const bool is_proof = best->score.answers > 0 || best->score.extends;
@@ -600,7 +505,44 @@ Chosen ChooseNamed(std::span<const std::shared_ptr<const Branch>> branches, std:
   return {.branch = best->branch, .extends = best->score.extends};
 }
 
+// Returns a number of which each bit depends on each one of the other (SplitMix64).
+uint64_t Mixed(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+
+// Returns identities of the agent that a system prompt belongs to: each is that of one of its
+// lines, without its values, so that it stays if others say something else. Two are enough: a line
+// in two hundred that changes hits both of them in one of 40,000 agents.
+std::vector<Identity> AgentsOf(std::string_view body, const parse::RequestLayout& layout) {
+  std::vector<uint64_t> masks;
+  size_t num_masked = 0;  // bytes
+  for (const parse::Segment& segment : layout.segments) {
+    if (segment.place.section != Section::kSystem || segment.text.empty()) continue;
+    const std::string_view json = segment.text.In(body);
+    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), masks);
+    num_masked += json.size();
+  }
+  std::vector<Identity> agents;
+  if (masks.empty()) return agents;
+  for (const uint64_t salt : {uint64_t{0x9E3779B97F4A7C15}, uint64_t{0xC2B2AE3D27D4EB4F}}) {
+    uint64_t least = std::numeric_limits<uint64_t>::max();
+    for (const uint64_t mask : masks) least = std::min(least, Mixed(mask ^ salt));
+    agents.push_back({.low = least, .high = salt});
+  }
+  return agents;
+}
+
 }  // namespace
+
+std::vector<Identity> Recognition::LookedUp() const {
+  std::vector<Identity> all = keys;
+  if (first_turn && continues) {
+    all.insert(all.end(), first_turn->kin.begin(), first_turn->kin.end());
+  }
+  return all;
+}
 
 Recognition Recognize(const RecognitionArgs& args) {
   Recognition found;
@@ -618,7 +560,10 @@ Recognition Recognize(const RecognitionArgs& args) {
     return Chain(Chain(scope, HashBytes(kind, Domain::kConversation)), value,
                  Domain::kConversation);
   };
-  found.words = FirstWordsOf(args.body, args.layout);
+  const size_t num_answers = CountAnswers(args.layout);
+  if (num_answers <= kEarlyAnswers) {
+    found.first_turn = std::make_shared<FirstTurn>(ReadFirstTurn(args.body, args.layout));
+  }
   Named named = NamedConversation(args);
   found.origin = named.origin;
   if (!found.by_content()) {
@@ -629,9 +574,16 @@ Recognition Recognize(const RecognitionArgs& args) {
   // if the first turn has.
   found.keys.push_back(key_of("all", Chain(found.shape, begin.first_user)));
   if (begin.first_user != Identity{}) found.keys.push_back(key_of("opening", begin.first_user));
-  if (found.words != Identity{}) found.keys.push_back(key_of("words", found.words));
+  if (num_answers <= 1 && found.first_turn->words != Identity{}) {
+    found.keys.push_back(key_of("words", found.first_turn->words));
+  }
   for (const Identity& answer : KeyAnswersOf(args.layout.segments)) {
     found.keys.push_back(key_of("answer", answer));
+  }
+  if (num_answers <= 1) {
+    for (const Identity& agent : AgentsOf(args.body, args.layout)) {
+      found.first_turn->kin.push_back(key_of("kin", Chain(begin.model, agent)));
+    }
   }
   return found;
 }
@@ -646,10 +598,10 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
     });
     return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
-  if (recognition.by_content()) {
-    return ContentChooser(body, layout, recognition.words).Choose(branches);
-  }
-  return ChooseNamed(branches, body, layout, recognition.words);
+  const SecondRequest now{
+      .body = body, .layout = layout, .first_turn = recognition.first_turn.get()};
+  if (recognition.by_content()) return ContentChooser(now).Choose(branches);
+  return ChooseNamed(branches, now);
 }
 
 }  // namespace kvgate::prompt::history

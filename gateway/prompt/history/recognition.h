@@ -27,9 +27,14 @@ struct Recognition {
   std::string_view origin;    // as ConversationKey::origin
   parse::Identity shape;      // stable identity of model, tools as a set, and system
   parse::Identity beginning;  // identity of the shape and the first user turn
-  parse::Identity words;      // as FirstWordsOf
+  // Of a request with few answers; else null.
+  std::shared_ptr<FirstTurn> first_turn = {};
   bool continues = false;     // it holds an assistant turn
   bool holds_history = true;  // see HoldsHistory
+  // All keys under which what the request goes on from may be found. Those of the agent are the
+  // same for all of its conversations, which are found under them until their first answer is
+  // known.
+  std::vector<parse::Identity> LookedUp() const;
   bool by_content() const { return origin == "content"; }
   // Two equal first requests are two conversations, unless their caller has named one.
   bool may_go_on() const { return continues || !by_content(); }

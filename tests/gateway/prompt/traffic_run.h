@@ -164,6 +164,7 @@ class TrafficRun {
         std::any_of(prepared.headers.begin(), prepared.headers.end(),
                     [](const Header& header) { return header.name == rewrite::kBetaHeader; });
     const size_t conversation = traffic_.requests[index].conversation;
+    if (IsAnothersByRight(index)) betas_.erase(conversation);
     if (betas_.try_emplace(conversation, has_beta).first->second != has_beta) {
       Fault(index, "the beta header comes or goes within the conversation");
     }
@@ -173,6 +174,39 @@ class TrafficRun {
       }
     }
     result_.num_system_turns += prepared.has_system_turn ? 1 : 0;
+  }
+
+  // Returns true if nobody can tell a request from one of another conversation: its client names
+  // none, and has taken back or rewritten all that would prove it. It has no answer in common with
+  // the request before it, which had some; or had none, and asked for something else.
+  bool IsAnothersByRight(size_t index) const {
+    const AgentRequest& now = traffic_.requests[index];
+    if (traffic_.shape.naming != Naming::kNone) return false;
+    const AgentRequest* before = nullptr;
+    for (size_t i = 0; i < index; ++i) {
+      if (traffic_.requests[i].conversation == now.conversation) before = &traffic_.requests[i];
+    }
+    if (before == nullptr) return false;
+    const std::vector<size_t> answers = AnswersOf(before->prompt);
+    if (answers.empty()) return FirstWordsOf(before->prompt) != FirstWordsOf(now.prompt);
+    const std::vector<size_t> own = AnswersOf(now.prompt);
+    return std::none_of(answers.begin(), answers.end(), [&](size_t answer) {
+      return std::find(own.begin(), own.end(), answer) != own.end();
+    });
+  }
+  static std::vector<size_t> AnswersOf(const AgentPrompt& prompt) {
+    std::vector<size_t> answers;
+    for (const Turn& turn : prompt.turns) {
+      if (turn.speaker == Speaker::kAssistant) answers.push_back(turn.id);
+    }
+    return answers;
+  }
+  static std::string FirstWordsOf(const AgentPrompt& prompt) {
+    std::string words;
+    for (const Piece& piece : prompt.turns.front().pieces) {
+      if (piece.part == Part::kWords) words += TextOf(piece.lines);
+    }
+    return words;
   }
 
   // Counts a rewrite. `pin` undoes another order of tools and keys, so the client's request is then

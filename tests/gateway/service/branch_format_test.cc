@@ -223,6 +223,35 @@ TEST(BranchFormatTest, ARowHoldsWhatDiffersFromTheRowBefore) {
   ExpectEqual(ReadRows({whole.body, more.body, less.body}), third);
 }
 
+TEST(BranchFormatTest, AFirstTurnIsReadUntilARequestIsNoFirstOneAnyMore) {
+  Branch first = ABranch();
+  first.first_turn = std::make_shared<const prompt::history::FirstTurn>(
+      prompt::history::FirstTurn{.words = {.low = 1, .high = 2},
+                                 .ends = {.low = 3, .high = 4},
+                                 .users = {.num_lines = 90, .masks = {5, 6, 7}},
+                                 .kin = {{.low = 8, .high = 9}}});
+  Branch again = first;
+  again.token = 8;
+  again.tail = {"other"};
+  Branch second = again;
+  second.token = 9;
+  second.first_turn = nullptr;
+  const BranchRow one = EncodeBranchRow({.branch = first, .keys = kKeys});
+  const BranchRow two =
+      EncodeBranchRow({.branch = again, .base = &first, .base_token = 7, .keys = kKeys});
+  const BranchRow three =
+      EncodeBranchRow({.branch = second, .base = &again, .base_token = 8, .keys = kKeys});
+  EXPECT_FALSE(three.is_empty);
+  const auto read_turn = [](const std::vector<std::string>& rows) {
+    return ReadRows(rows).branch.first_turn;
+  };
+  ASSERT_TRUE(read_turn({one.body}));
+  EXPECT_EQ(*read_turn({one.body}), *first.first_turn);
+  ASSERT_TRUE(read_turn({one.body, two.body}));
+  EXPECT_EQ(*read_turn({one.body, two.body}), *first.first_turn);
+  EXPECT_FALSE(read_turn({one.body, two.body, three.body}));
+}
+
 TEST(BranchFormatTest, ARequestThatBringsNothingNewNeedsNoRow) {
   const Branch first = ABranch();
   Branch again = first;

@@ -139,7 +139,7 @@ TEST_F(BranchStoreTest, WhoPeeksReadsTheSameAndChangesNothing) {
   }
   const auto store = Open();
   const auto peeked = store->Peek({&kOne, 1});
-  ASSERT_EQ(peeked.size(), 1U);
+  ASSERT_EQ(peeked.size(), 2U) << "the last request, and the one that it went on from";
   EXPECT_EQ(peeked[0]->conversation, kOne);
   ASSERT_EQ(peeked[0]->request.segments.size(), 2U);
   EXPECT_EQ(*peeked[0]->request.segments[1].bytes, "two");
@@ -191,7 +191,10 @@ TEST_F(BranchStoreTest, TwoRequestsThatContinueOneAreTwoBranches) {
   Keep(*store, right, first);
   const auto recalled = store->Recall(std::vector{kOne});
   ASSERT_EQ(recalled.size(), 1U);
-  EXPECT_EQ(recalled[0].branches.size(), 2U);
+  std::vector<uint64_t> tokens;
+  for (const auto& branch : recalled[0].branches) tokens.push_back(branch->token);
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(tokens, (std::vector{first->token, left->token, right->token}));
   EXPECT_EQ(StandingOf(*store, kOne, {left}), Past::Standing::kKept) << "the other is not known";
 }
 
@@ -219,13 +222,105 @@ TEST_F(BranchStoreTest, ConversationsAreFoundUnderWhatTheyHaveInCommon) {
   const auto both = store->Recall(std::vector{opening});
   ASSERT_EQ(both.size(), 2U);
   for (const auto& conversation : both) {
-    EXPECT_EQ(conversation.branches.size(), 1U);
+    EXPECT_EQ(conversation.branches.size(), conversation.keys.front() == kOne ? 2U : 1U);
     EXPECT_EQ(conversation.branches[0]->conversation, conversation.keys.front());
   }
   EXPECT_NE(both[0].keys.front(), both[1].keys.front());
   const auto answered = store->Recall(std::vector{answer});
   ASSERT_EQ(answered.size(), 1U);
   EXPECT_EQ(answered[0].keys.front(), kOne);
+}
+
+TEST_F(BranchStoreTest, RequestsThatOthersWentOnFromAreKnownInAnotherProcess) {
+  // A text of the first request is sent otherwise by the second one, as an edited turn is.
+  auto first = Next(nullptr, "one");
+  const auto second = Next(nullptr, "another one");
+  std::shared_ptr<const Branch> third = Next(second, "three");
+  {
+    const auto store = Open();
+    Keep(*store, first);
+    Keep(*store, second, first);
+    Keep(*store, third, second);
+  }
+  for (int process = 0; process < 2; ++process) {
+    const auto store = Open();
+    const auto recalled = store->Recall({&kOne, 1});
+    ASSERT_EQ(recalled.size(), 1U);
+    const auto& branches = recalled[0].branches;
+    ASSERT_EQ(branches.size(), 3U);
+    EXPECT_EQ(branches[0]->token, third->token);
+    EXPECT_EQ(branches[0]->before, second->token);
+    EXPECT_EQ(*branches[0]->request.segments[1].bytes, "three");
+    EXPECT_EQ(*branches[1]->request.segments[0].bytes, "another one");
+    EXPECT_EQ(branches[2]->token, first->token);
+    EXPECT_EQ(branches[2]->before, 0U);
+    EXPECT_EQ(*branches[2]->request.segments[0].bytes, "one");
+  }
+}
+
+TEST_F(BranchStoreTest, OfALongBranchTheNewestRequestsAreKnown) {
+  const auto store = Open();
+  std::shared_ptr<Branch> last;
+  for (int i = 0; i < 150; ++i) {
+    auto next = Next(last, "text " + std::to_string(i));
+    Keep(*store, next, last);
+    last = std::move(next);
+  }
+  for (int process = 0; process < 2; ++process) {
+    const auto recalled = Open()->Recall({&kOne, 1});
+    ASSERT_EQ(recalled.size(), 1U);
+    const auto& branches = recalled[0].branches;
+    ASSERT_EQ(branches.size(), 17U);
+    for (size_t i = 0; i < branches.size(); ++i) {
+      ASSERT_EQ(branches[i]->request.segments.size(), 150 - i);
+      for (size_t k = 0; k < 150 - i; ++k) {
+        ASSERT_EQ(*branches[i]->request.segments[k].bytes, "text " + std::to_string(k));
+      }
+    }
+  }
+}
+
+TEST_F(BranchStoreTest, AConversationIsFoundByItsAgentUntilItsFirstAnswerIsKnown) {
+  const Identity agent{.low = 80, .high = 81};
+  auto first = Next(nullptr, "one");
+  prompt::history::FirstTurn turn;
+  turn.kin = {agent};
+  first->first_turn = std::make_shared<const prompt::history::FirstTurn>(turn);
+  {
+    const auto store = Open();
+    Keep(*store, first);
+    EXPECT_EQ(StandingOf(*store, agent), Past::Standing::kKept);
+  }
+  const auto store = Open();
+  EXPECT_EQ(StandingOf(*store, agent), Past::Standing::kKept);
+  const auto recalled = store->Recall({&agent, 1});
+  ASSERT_EQ(recalled.size(), 1U);
+  EXPECT_EQ(recalled[0].keys, std::vector{kOne});
+  ASSERT_TRUE(recalled[0].branches[0]->first_turn);
+  EXPECT_EQ(*recalled[0].branches[0]->first_turn, turn);
+  const auto second = Next(first, "two");
+  second->first_turn = nullptr;
+  Keep(*store, second, first);
+  EXPECT_EQ(StandingOf(*store, agent), Past::Standing::kUnknown);
+  EXPECT_EQ(StandingOf(*Open(), agent), Past::Standing::kUnknown);
+  EXPECT_EQ(StandingOf(*store), Past::Standing::kKept);
+}
+
+// Version 2 had no part for the first turn; all else is the same.
+TEST_F(BranchStoreTest, RowsOfTheVersionBeforeAreRead) {
+  Keep(*Open(), Next(nullptr, "one"));
+  for (const std::string& key : Keys("B")) {
+    const std::string value = **meta_.Get(MetaTable::kPrefixes, key);
+    const std::string tenant = key.substr(1, 16);
+    const auto row = Unseal(store::file::kBranchKind, meta_.keyring(), key, value, tenant);
+    ASSERT_TRUE(row);
+    store::file::SealedKind old = store::file::kBranchKind;
+    old.version = 2;
+    const std::string sealed = Seal(old, meta_.keyring(), key, row->body, tenant);
+    ASSERT_NE(sealed.substr(0, 8), value.substr(0, 8)) << "the version stands in the head";
+    ASSERT_TRUE(meta_.Put(MetaTable::kPrefixes, key, sealed));
+  }
+  EXPECT_EQ(TextsOf(*Open()), std::vector<std::string>{"one"});
 }
 
 TEST_F(BranchStoreTest, AWithdrawnRequestIsNotContinued) {

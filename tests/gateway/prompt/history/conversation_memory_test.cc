@@ -45,32 +45,38 @@ TEST(ConversationMemory, ABranchThatIsGoneOnFromStaysBehindTheNewOne) {
   EXPECT_EQ(memory.num_bytes(), 0U);
 }
 
-TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromIsReplaced) {
+TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromStaysForItsHelpersCaller) {
   ConversationMemory memory(1 << 20);
   const auto first = BranchOf(10, true);
   const auto second = BranchOf(20);
   const std::vector<Identity> keys = {Key(1)};
   memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
   memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
-  ASSERT_EQ(memory.Find(keys).size(), 1U);
-  EXPECT_EQ(memory.Find(keys)[0], second);
+  EXPECT_EQ(memory.Find(keys), (ConversationMemory::Branches{second, first}));
   memory.Withdraw(Key(1), second, first);
-  ASSERT_EQ(memory.Find(keys).size(), 1U);
-  EXPECT_EQ(memory.Find(keys)[0], first);
+  EXPECT_EQ(memory.Find(keys), ConversationMemory::Branches{first});
 }
 
-TEST(ConversationMemory, AFirstRequestWithANameIsKeptForItsHelpersCaller) {
+TEST(ConversationMemory, AConversationIsFoundByItsAgentUntilItsFirstAnswerIsKnown) {
   ConversationMemory memory(1 << 20);
-  const auto first = BranchOf(10, true);
-  const std::vector<Identity> keys = {Key(1)};
-  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first, .is_named = true});
-  memory.Remember({.conversation = Key(1),
-                   .aliases = {},
-                   .branch = BranchOf(20),
-                   .replaced = first,
-                   .is_named = true});
-  ASSERT_EQ(memory.Find(keys).size(), 2U);
-  EXPECT_EQ(memory.Find(keys)[1], first);
+  const std::vector<Identity> keys = {Key(9)};
+  const auto first_of = [&](size_t bytes) {
+    auto branch = BranchOf(bytes, true);
+    FirstTurn turn;
+    turn.kin = keys;
+    branch->first_turn = std::make_shared<const FirstTurn>(turn);
+    return branch;
+  };
+  const auto first = first_of(10);
+  const auto other = first_of(11);
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
+  memory.Remember({.conversation = Key(2), .aliases = {}, .branch = other});
+  EXPECT_EQ(memory.Find(keys).size(), 2U);
+  const auto second = BranchOf(20);
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
+  EXPECT_EQ(memory.Find(keys), ConversationMemory::Branches{other});
+  memory.Withdraw(Key(1), second, first);
+  EXPECT_EQ(memory.Find(keys).size(), 2U) << "its answer did not come";
 }
 
 TEST(ConversationMemory, OfALineTheOlderOnesAreKeptAtDistancesThatDouble) {

@@ -61,5 +61,86 @@ TEST(RecognitionTest, ABeginningThatSaysMostlySomethingElseIsAnothers) {
   EXPECT_TRUE(caller.last.first_of_conversation);
 }
 
+// The same with other words of a user behind what the agent adds to them.
+Request Asking(std::string_view words, std::string_view state, bool is_second) {
+  Request request = is_second ? Second("the parser", state) : First("the parser", state);
+  request.turns[0] =
+      Turn("user", "# The project\n\n" + Text("the project", state) + "\n\n" + std::string(words));
+  return request;
+}
+
+TEST(RecognitionTest, AConversationWithoutANameIsKnownThoughLinesOfItsBeginningChange) {
+  Caller caller(Mode::kStabilize);
+  caller.Send(Asking("mend the parser", "indexing the tree", false));
+  const parse::Identity id = caller.last.conversation.id;
+  caller.Send(Asking("mend the parser", "waiting for ci", true));
+  EXPECT_FALSE(caller.last.first_of_conversation);
+  EXPECT_EQ(caller.last.conversation.id, id);
+}
+
+TEST(RecognitionTest, TwoConversationsOfOneAgentInOneProjectStayTwo) {
+  Caller caller(Mode::kStabilize);
+  caller.Send(Asking("mend the parser", "indexing the tree", false));
+  const parse::Identity parser = caller.last.conversation.id;
+  caller.Send(Asking("write the report", "idle", false));
+  const parse::Identity report = caller.last.conversation.id;
+  caller.Send(Asking("write the report", "waiting for ci", true));
+  EXPECT_EQ(caller.last.conversation.id, report);
+  caller.Send(Asking("mend the parser", "done", true));
+  EXPECT_EQ(caller.last.conversation.id, parser);
+  // One that began elsewhere joins neither.
+  caller.Send(Asking("name the files", "done", true));
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(RecognitionTest, ACallerWhoseHelperHasGoneOnFromItsFirstRequestGoesOnFromItToo) {
+  Caller caller(Mode::kStabilize);
+  const auto answered = [](std::string_view answer, std::string_view state) {
+    Request request = Asking("mend the parser", state, false);
+    request.turns.push_back(Turn("assistant", std::string(answer)));
+    request.turns.push_back(Turn("user", "go on"));
+    return request;
+  };
+  caller.Send(Asking("mend the parser", "idle", false));
+  const parse::Identity id = caller.last.conversation.id;
+  caller.Send(answered("A helper looks at the files.", "idle"));
+  EXPECT_EQ(caller.last.conversation.id, id);
+  caller.Send(answered("I have looked at the files.", "idle"));
+  EXPECT_EQ(caller.last.conversation.id, id);
+  // Another conversation that begins with the same words has other values.
+  caller.Send(answered("Done.", "waiting for ci"));
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(RecognitionTest, OfTwoThatBeginWithTheSameWordsNoneIsChosen) {
+  Caller caller(Mode::kStabilize);
+  caller.Send(Asking("continue", "indexing the tree", false));
+  caller.Send(Asking("continue", "idle", false));
+  caller.Send(Asking("continue", "waiting for ci", true));
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(RecognitionTest, AUsersWordsAloneJoinNobody) {
+  Caller caller(Mode::kStabilize);
+  const auto ask = [](std::string_view system, bool is_second) {
+    Request request = {.system = std::string(system), .turns = {Turn("user", "hi")}};
+    if (!is_second) return request;
+    request.turns.push_back(Turn("assistant", "Hello."));
+    request.turns.push_back(Turn("user", "go on"));
+    return request;
+  };
+  caller.Send(ask(Text("the parser", "idle"), false));
+  caller.Send(ask("You write poems.\nThey rhyme.", true));
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(RecognitionTest, AnotherTenantsBeginningIsNotFound) {
+  Caller caller(Mode::kStabilize);
+  caller.Send(Asking("mend the parser", "indexing the tree", false));
+  caller.tenant = "another";
+  caller.Send(Asking("mend the parser", "waiting for ci", true));
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
 }  // namespace
 }  // namespace kvgate::prompt::history

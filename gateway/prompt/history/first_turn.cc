@@ -1,10 +1,11 @@
-#include "gateway/prompt/history/first_words.h"
+#include "gateway/prompt/history/first_turn.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gateway/prompt/history/restored_branch.h"
+#include "gateway/prompt/history/prompt_text.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/volatile_text.h"
@@ -50,26 +51,55 @@ std::string_view WordsIn(std::string_view json) {
   return json.substr(0, begin + offsets[end] - 1);  // counted from the quote
 }
 
+// Returns the identity of the lines of a paragraph, without their values.
+Identity ParagraphOf(std::string_view json) {
+  Identity paragraph;
+  std::vector<uint64_t> masks;
+  AddMasks(json, masks);
+  for (const uint64_t mask : masks) {
+    paragraph = parse::Chain(paragraph, {.low = mask, .high = 0});
+  }
+  return paragraph;
+}
+constexpr std::string_view kBlankLine = "\\n\\n";
+Identity FirstParagraph(std::string_view json) {
+  return ParagraphOf(json.substr(0, json.find(kBlankLine)));
+}
+Identity LastParagraph(std::string_view json) {
+  const size_t at = json.rfind(kBlankLine);
+  return ParagraphOf(at == json.npos ? json : json.substr(at + kBlankLine.size()));
+}
+
 }  // namespace
 
-Identity FirstWordsOf(std::string_view body, const parse::RequestLayout& layout) {
-  if (CountAnswers(layout) > 1) return {};
-  Identity words;
+FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layout) {
+  FirstTurn turn;
+  Identity begins;
+  Identity ends;
+  std::vector<uint64_t> masks;
+  size_t num_masked = 0;  // bytes
   int32_t first = -1;
   for (const parse::Segment& segment : layout.segments) {
-    const bool is_words = segment.place.section == parse::Section::kMessages &&
-                          segment.role == parse::Role::kUser &&
+    if (segment.place.section != parse::Section::kMessages) continue;
+    if (segment.role == parse::Role::kAssistant) break;
+    const bool is_words = segment.role == parse::Role::kUser &&
                           segment.content == parse::Content::kText && !segment.text.empty();
     if (!is_words) continue;
-    if (first != -1 && segment.place.element != first) break;
-    first = segment.place.element;
     std::string_view json = segment.text.In(body);
     json = json.substr(1, json.size() - 2);
+    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), masks);
+    num_masked += json.size();
+    if (first != -1 && segment.place.element != first) continue;
+    first = segment.place.element;
     const std::string_view said = WordsIn(json);
     if (said.empty()) continue;
-    words = parse::Chain(words, parse::HashBytes(said, parse::Domain::kConversation));
+    if (turn.words == Identity{}) begins = FirstParagraph(said);
+    ends = LastParagraph(said);
+    turn.words = parse::Chain(turn.words, parse::HashBytes(said, parse::Domain::kConversation));
   }
-  return words;
+  turn.users = SketchOf(std::move(masks));
+  turn.ends = parse::Chain(begins, ends);
+  return turn;
 }
 
 }  // namespace kvgate::prompt::history
