@@ -62,7 +62,7 @@ struct OpenOptions {
   bool needs_disk = false;       // Open fails where the data directory cannot be used
   // In addition to those of config_toml; not beside a config_file.
   std::vector<Upstream> upstreams = {};
-  std::vector<Route> routes = {};
+  std::vector<Route> routes = {};  // the same
   // Called every 20 ms while a model loads, on the thread of Open.
   std::function<void()> while_loading = {};
 };
