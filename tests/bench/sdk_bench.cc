@@ -106,7 +106,8 @@ double EngineMicroseconds(engine::Engine& engine, uint64_t seed) {
 }
 
 kvgate_client* Open(const std::string& model, const std::string& folder) {
-  const std::string config = "[engine]\ndevice = \"cpu\"\nthreads = 1\nkv_memory = \"64MiB\"\n";
+  const std::string config =
+      "[engine]\ndevice = \"cpu\"\nthreads = 1\nkv_memory = \"64MiB\"\n[limits]\nbody = \"8MiB\"\n";
   kvgate_open_options options{};
   options.struct_size = sizeof options;
   options.model = model.c_str();
@@ -148,10 +149,10 @@ Streamed Stream(kvgate_client* client, std::string_view body) {
 
 // A token's time as the program sees it: from the engine, decoded, as an event.
 double ChatMicroseconds(kvgate_client* client, int seed) {
-  const std::string body = fmt::format(
-      R"({{"model":"local","max_tokens":{},"ignore_eos":true,"seed":{},)"
-      R"("messages":[{{"role":"user","content":"{}"}}]}})",
-      kTokens, seed, seed % 10);
+  const std::string body =
+      fmt::format(R"({{"model":"local","max_tokens":{},"ignore_eos":true,"seed":{},)"
+                  R"("messages":[{{"role":"user","content":"{}"}}]}})",
+                  kTokens, seed, seed % 10);
   const Streamed streamed = Stream(client, body);
   return streamed.microseconds / static_cast<double>(std::max<int64_t>(streamed.num_tokens - 1, 1));
 }
@@ -224,10 +225,10 @@ double EventsPerSecond() {
   return static_cast<double>(streamed.num_events) / streamed.microseconds * 1e6;
 }
 
-// Copies of a prompt of 16 MB, until the gateway has it: it is refused there for its model.
+// Copies of a prompt of 16 MB, until the gateway has it: it is refused there for its size, unread.
 int PromptCopies(kvgate_client* client) {
   constexpr size_t kPromptBytes = size_t{16} << 20;
-  const std::string body = R"({"model":"nobody's","messages":[{"role":"user","content":")" +
+  const std::string body = R"({"model":"local","messages":[{"role":"user","content":")" +
                            std::string(kPromptBytes, 'x') + R"("}]})";
   g_num_counted = 0;
   g_counted_from = kPromptBytes;
@@ -235,7 +236,7 @@ int PromptCopies(kvgate_client* client) {
   kvgate_chat(client, body.data(), body.size(), nullptr, &stream, nullptr);
   kvgate_event event{};
   event.struct_size = sizeof event;
-  if (kvgate_stream_next(stream, &event, nullptr) != KVGATE_NOT_FOUND) End("it was not refused");
+  if (kvgate_stream_next(stream, &event, nullptr) != KVGATE_TOO_LARGE) End("it was not refused");
   g_counted_from = SIZE_MAX;
   kvgate_stream_free(stream);
   return g_num_counted;
