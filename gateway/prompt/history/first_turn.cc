@@ -52,27 +52,28 @@ std::string_view WordsIn(std::string_view json) {
 }
 
 // Returns the identity of the lines of a paragraph, without their values.
-Identity ParagraphOf(std::string_view json) {
+Identity ParagraphOf(std::string_view json, std::string_view tenant) {
   Identity paragraph;
   std::vector<uint64_t> masks;
-  AddMasks(json, masks);
+  AddMasks(json, tenant, masks);
   for (const uint64_t mask : masks) {
     paragraph = parse::Chain(paragraph, {.low = mask, .high = 0});
   }
   return paragraph;
 }
 constexpr std::string_view kBlankLine = "\\n\\n";
-Identity FirstParagraph(std::string_view json) {
-  return ParagraphOf(json.substr(0, json.find(kBlankLine)));
+Identity FirstParagraph(std::string_view json, std::string_view tenant) {
+  return ParagraphOf(json.substr(0, json.find(kBlankLine)), tenant);
 }
-Identity LastParagraph(std::string_view json) {
+Identity LastParagraph(std::string_view json, std::string_view tenant) {
   const size_t at = json.rfind(kBlankLine);
-  return ParagraphOf(at == json.npos ? json : json.substr(at + kBlankLine.size()));
+  return ParagraphOf(at == json.npos ? json : json.substr(at + kBlankLine.size()), tenant);
 }
 
 }  // namespace
 
-FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layout) {
+FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layout,
+                        std::string_view tenant) {
   FirstTurn turn;
   Identity begins;
   Identity ends;
@@ -87,14 +88,14 @@ FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layou
     if (!is_words) continue;
     std::string_view json = segment.text.In(body);
     json = json.substr(1, json.size() - 2);
-    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), masks);
+    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), tenant, masks);
     num_masked += json.size();
     if (first != -1 && segment.place.element != first) continue;
     first = segment.place.element;
     const std::string_view said = WordsIn(json);
     if (said.empty()) continue;
-    if (turn.words == Identity{}) begins = FirstParagraph(said);
-    ends = LastParagraph(said);
+    if (turn.words == Identity{}) begins = FirstParagraph(said, tenant);
+    ends = LastParagraph(said, tenant);
     turn.words = parse::Chain(turn.words, parse::HashBytes(said, parse::Domain::kConversation));
   }
   turn.users = SketchOf(std::move(masks));

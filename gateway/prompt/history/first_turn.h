@@ -40,6 +40,7 @@ struct FirstTurn {
 
 // Reads the turns in front of the first answer; without `kin`. The cost follows their text up to
 // kMaskedBytes (prompt_text.h).
-FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layout);
+FirstTurn ReadFirstTurn(std::string_view body, const parse::RequestLayout& layout,
+                        std::string_view tenant = {});
 
 }  // namespace kvgate::prompt::history

@@ -1,9 +1,11 @@
 #include "gateway/prompt/history/prompt_text.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
+#include "base/lru_map.h"
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/templates/masked_line.h"
 
@@ -13,6 +15,10 @@ namespace {
 
 // A line in 64 tells as much as is asked: that most are the same.
 constexpr size_t kSketchLines = 64;
+// Texts whose masks each thread remembers: those that take longer to mask than to be found.
+constexpr size_t kRememberedTexts = 64;
+constexpr size_t kRememberedBytesMin = 200;
+constexpr size_t kRememberedLinesMax = 2048;
 
 // Calls `visit` with each line of a text in JSON's spelling.
 template <typename Visit>
@@ -76,10 +82,28 @@ size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b)
   return common;
 }
 
-void AddMasks(std::string_view json, std::vector<uint64_t>& masks) {
-  EachLine(json.substr(0, kMaskedBytes), [&](std::string_view line) {
-    masks.push_back(templates::HashOf(templates::MaskLine(line).text));
-  });
+void AddMasks(std::string_view json, std::string_view tenant, std::vector<uint64_t>& masks) {
+  json = json.substr(0, kMaskedBytes);
+  const size_t num_before = masks.size();
+  const auto read = [&] {
+    EachLine(json, [&](std::string_view line) {
+      masks.push_back(templates::HashOf(templates::MaskLine(line).text));
+    });
+  };
+  if (json.size() < kRememberedBytesMin) return read();
+  // A prompt is read again with each request of its conversation, and by each of an agent's.
+  thread_local LruMap<parse::Identity, std::vector<uint64_t>> remembered(kRememberedTexts);
+  const parse::Identity key = parse::Chain(parse::HashBytes(tenant, parse::Domain::kConversation),
+                                           parse::HashBytes(json, parse::Domain::kConversation),
+                                           parse::Domain::kConversation);
+  if (const std::vector<uint64_t>* known = remembered.Find(key)) {
+    masks.insert(masks.end(), known->begin(), known->end());
+    return;
+  }
+  read();
+  if (masks.size() - num_before > kRememberedLinesMax) return;
+  remembered.FindOrAdd(key).assign(masks.begin() + static_cast<std::ptrdiff_t>(num_before),
+                                   masks.end());
 }
 
 LineSketch SketchOf(std::vector<uint64_t> masks) {

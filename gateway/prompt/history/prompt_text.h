@@ -26,9 +26,10 @@ PromptText SystemTextOf(const Branch& branch);
 size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b);
 
 // Adds the identities of the masked lines of `json`, the inside of a JSON string, to `masks`. Lines
-// behind the first kMaskedBytes are left out, because masking takes much longer than hashing.
+// behind the first kMaskedBytes are left out, because masking takes much longer than hashing. Each
+// thread remembers those of the texts that a tenant has sent last.
 inline constexpr size_t kMaskedBytes = size_t{64} << 10;
-void AddMasks(std::string_view json, std::vector<uint64_t>& masks);
+void AddMasks(std::string_view json, std::string_view tenant, std::vector<uint64_t>& masks);
 
 // Returns the sketch of lines with these masks: the smallest ones, which are a fair sample.
 LineSketch SketchOf(std::vector<uint64_t> masks);

@@ -515,13 +515,14 @@ uint64_t Mixed(uint64_t value) {
 // Returns identities of the agent that a system prompt belongs to: each is that of one of its
 // lines, without its values, so that it stays if others say something else. Two are enough: a line
 // in two hundred that changes hits both of them in one of 40,000 agents.
-std::vector<Identity> AgentsOf(std::string_view body, const parse::RequestLayout& layout) {
+std::vector<Identity> AgentsOf(std::string_view body, const parse::RequestLayout& layout,
+                               std::string_view tenant) {
   std::vector<uint64_t> masks;
   size_t num_masked = 0;  // bytes
   for (const parse::Segment& segment : layout.segments) {
     if (segment.place.section != Section::kSystem || segment.text.empty()) continue;
     const std::string_view json = segment.text.In(body);
-    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), masks);
+    AddMasks(json.substr(0, kMaskedBytes - std::min(kMaskedBytes, num_masked)), tenant, masks);
     num_masked += json.size();
   }
   std::vector<Identity> agents;
@@ -562,7 +563,8 @@ Recognition Recognize(const RecognitionArgs& args) {
   };
   const size_t num_answers = CountAnswers(args.layout);
   if (num_answers <= kEarlyAnswers) {
-    found.first_turn = std::make_shared<FirstTurn>(ReadFirstTurn(args.body, args.layout));
+    found.first_turn =
+        std::make_shared<FirstTurn>(ReadFirstTurn(args.body, args.layout, args.tenant));
   }
   Named named = NamedConversation(args);
   found.origin = named.origin;
@@ -581,7 +583,7 @@ Recognition Recognize(const RecognitionArgs& args) {
     found.keys.push_back(key_of("answer", answer));
   }
   if (num_answers <= 1) {
-    for (const Identity& agent : AgentsOf(args.body, args.layout)) {
+    for (const Identity& agent : AgentsOf(args.body, args.layout, args.tenant)) {
       found.first_turn->kin.push_back(key_of("kin", Chain(begin.model, agent)));
     }
   }

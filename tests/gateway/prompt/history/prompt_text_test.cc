@@ -13,7 +13,7 @@ namespace {
 
 std::vector<uint64_t> MasksOf(std::string_view json) {
   std::vector<uint64_t> masks;
-  AddMasks(json, masks);
+  AddMasks(json, "", masks);
   return masks;
 }
 
@@ -21,7 +21,7 @@ LineSketch SketchOfLines(size_t first, size_t num_lines) {
   std::vector<uint64_t> masks;
   for (size_t i = first; i < first + num_lines; ++i) {
     const std::string name(i % 26 + 1, static_cast<char>('a' + i / 26 % 26));
-    AddMasks("line " + name + " of " + std::string(i / 676, 'z'), masks);
+    AddMasks("line " + name + " of " + std::string(i / 676, 'z'), "", masks);
   }
   return SketchOf(std::move(masks));
 }
@@ -54,6 +54,24 @@ TEST(PromptText, SketchesOfLongTextsAreBoundedAndCountAboutRight) {
   EXPECT_NEAR(static_cast<double>(NumCommon(all, SketchOfLines(500, 2000))), 1500.0, 400.0);
   EXPECT_NEAR(static_cast<double>(NumCommon(all, SketchOfLines(0, 1000))), 1000.0, 400.0);
   EXPECT_LT(NumCommon(all, SketchOfLines(2000, 2000)), 100U);
+}
+
+// What a thread remembers changes no result, and is found by the whole text.
+TEST(AddMasksTest, ATextThatIsReadAgainHasTheSameMasks) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "a line that says " + std::string(1 + i % 40, 'x') + "\\n";
+  for (const char* tenant : {"one", "two"}) {
+    std::vector<uint64_t> first;
+    AddMasks(text, tenant, first);
+    std::vector<uint64_t> again = {7};
+    AddMasks(text, tenant, again);
+    ASSERT_EQ(again.size(), first.size() + 1);
+    EXPECT_EQ(again.front(), 7u);
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), again.begin() + 1));
+    std::vector<uint64_t> other;
+    AddMasks(text + "more", tenant, other);
+    EXPECT_NE(other, first);
+  }
 }
 
 }  // namespace
