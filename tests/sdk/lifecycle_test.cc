@@ -51,8 +51,12 @@ TEST(LifecycleTest, OpenedAndClosedAgainAndAgainItLeavesNothing) {
   const size_t num_threads = NumThreads();
   const size_t num_files = NumFiles();
   for (int i = 0; i < num_times; ++i) once();
-  EXPECT_EQ(NumThreads(), num_threads);
-  EXPECT_EQ(NumFiles(), num_files);
+  // A thread that has nothing left to do may not have ended yet.
+  for (int i = 0; i < 500 && NumThreads() > num_threads; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_LE(NumThreads(), num_threads);
+  EXPECT_LE(NumFiles(), num_files);
 }
 
 TEST(LifecycleTest, ADataDirectoryBelongsToOneClientAtATime) {
