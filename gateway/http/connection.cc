@@ -239,15 +239,14 @@ proxy::request::RequestHead Connection::HeadOfRequest() {
 std::optional<Response> Connection::CheckHead(const RouteResult& found) {
   const auto& message = parser_->get();
   const BodyRule rule = BodyRuleOf(found);
-  std::optional<Response> refusal = context_.guard.Check(
-      {.method = ToView(message.method_string()),
-       .host = request_->Header("host"),
-       .origin = request_->Header("origin"),
-       .content_type =
-           rule == BodyRule::kNone ? "application/json" : request_->Header("content-type"),
-       .http_1_0 = message.version() < 11,
-       .takes_bytes = rule == BodyRule::kPieces});
-  return refusal;
+  return context_.guard.Check({.method = ToView(message.method_string()),
+                               .host = request_->Header("host"),
+                               .origin = request_->Header("origin"),
+                               .content_type = rule == BodyRule::kNone
+                                                   ? "application/json"
+                                                   : request_->Header("content-type"),
+                               .http_1_0 = message.version() < 11,
+                               .takes_bytes = rule == BodyRule::kPieces});
 }
 
 Task<bool> Connection::ServeOne() {

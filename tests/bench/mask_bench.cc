@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,13 +20,17 @@
 #include "engine/text/output/reply_grammar.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/bench/engine_step.h"
 
 namespace {
 
 using namespace kvgate;           // NOLINT: a program of its own
 using namespace kvgate::grammar;  // NOLINT
+using test::DecodeMicroseconds;
+using test::Microseconds;
 
 constexpr double kShareMax = 0.05;  // of the time of a decoded token
+constexpr int kDecodedTokens = 48;
 
 struct Case {
   const char* name;
@@ -77,50 +79,6 @@ const Case kCases[] = {
       .text = "root ::= (word \" \"){5,40} \".\"\nword ::= [a-zA-Z]+ | [0-9]{1,4}"}},
 };
 
-double Microseconds(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - since)
-      .count();
-}
-
-class WaitingSink final : public engine::TokenSink {
- public:
-  void OnToken(engine::TokenEvent) override {}
-  void OnFinish(engine::FinishEvent) override {
-    const std::lock_guard lock(mutex_);
-    finished_ = true;
-    condition_.notify_one();
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    condition_.wait(lock, [this] { return finished_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool finished_ = false;
-};
-
-// Decodes a single sequence, which is the fastest decoding, so that masks have the largest share.
-double DecodeMicroseconds(engine::Engine& engine, uint64_t seed) {
-  constexpr int kTokens = 48;
-  const auto run = [&](int num_tokens) {
-    auto sink = std::make_shared<WaitingSink>();
-    engine::GenerationRequest request;
-    request.prompt = {static_cast<TokenId>(3 + seed % 100), 5, 7};
-    request.max_tokens = num_tokens;
-    request.sampling.seed = seed;
-    request.ignore_end_of_generation = true;
-    request.sink = sink;
-    const auto began = std::chrono::steady_clock::now();
-    if (!engine.Submit(std::move(request))) std::exit(1);
-    sink->Wait();
-    return Microseconds(began);
-  };
-  const double first = run(1);
-  return (run(kTokens) - first) / (kTokens - 1);
-}
-
 Result<std::shared_ptr<const mask::CompiledGrammar>> CompileCase(const Case& measured,
                                                                  Compiler& compiler) {
   if (measured.num_tools == 0) return compiler.Compile(measured.source);
@@ -151,7 +109,9 @@ double Measure(const Case& measured, Compiler& compiler, engine::Engine& engine,
   std::vector<double> decodes;
   double cold_us = 0;  // the first text's mean
   for (int text = 0; text < num_texts; ++text) {
-    if (text % 10 == 0) decodes.push_back(DecodeMicroseconds(engine, static_cast<uint64_t>(text)));
+    if (text % 10 == 0) {
+      decodes.push_back(DecodeMicroseconds(engine, static_cast<uint64_t>(text), kDecodedTokens));
+    }
     const auto matcher = pool.Start(*grammar);
     for (int left = 300; left > 0 && !matcher->IsComplete(); --left) {
       const auto token_began = std::chrono::steady_clock::now();

@@ -11,12 +11,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
@@ -28,6 +26,7 @@
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "sdk/include/kvgate.h"
+#include "tests/bench/engine_step.h"
 
 // Allocations that could hold a copy of the prompt that is under way.
 std::atomic<size_t> g_counted_from{SIZE_MAX};
@@ -46,14 +45,12 @@ namespace {
 
 using namespace kvgate;  // NOLINT: a program of its own
 using Clock = std::chrono::steady_clock;
+using test::DecodeMicroseconds;
+using test::Microseconds;
 
 constexpr double kAddedMicrosecondsMax = 20;
 constexpr double kEventsPerSecondMin = 100'000;
 constexpr int kTokens = 400;
-
-double Microseconds(Clock::time_point since) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - since).count();
-}
 
 [[noreturn]] void End(const std::string& why) {
   fmt::print("{}\n", why);
@@ -65,44 +62,6 @@ double Microseconds(Clock::time_point since) {
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-class WaitingSink final : public engine::TokenSink {
- public:
-  void OnToken(engine::TokenEvent) override {}
-  void OnFinish(engine::FinishEvent) override {
-    const std::lock_guard lock(mutex_);
-    finished_ = true;
-    condition_.notify_one();
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    condition_.wait(lock, [this] { return finished_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool finished_ = false;
-};
-
-// The engine's own time for a token.
-double EngineMicroseconds(engine::Engine& engine, uint64_t seed) {
-  const auto run = [&](int num_tokens) {
-    auto sink = std::make_shared<WaitingSink>();
-    engine::GenerationRequest request;
-    request.prompt = {static_cast<TokenId>(3 + seed % 100), 5, 7};
-    request.max_tokens = num_tokens;
-    request.sampling.seed = seed;
-    request.ignore_end_of_generation = true;
-    request.sink = sink;
-    const auto began = Clock::now();
-    if (!engine.Submit(std::move(request))) End("the engine refuses");
-    sink->Wait();
-    return Microseconds(began);
-  };
-  const double first = run(1);
-  return (run(kTokens) - first) / (kTokens - 1);
 }
 
 kvgate_client* Open(const std::string& model, const std::string& folder) {
@@ -262,7 +221,7 @@ int Run(const std::string& model, int rounds) {
     if (!engine) End(engine.error().ToString());
     kvgate_client* const client = Open(model, folder);
     for (int round = 0; round < rounds; ++round) {
-      engine_us.push_back(EngineMicroseconds(**engine, static_cast<uint64_t>(round)));
+      engine_us.push_back(DecodeMicroseconds(**engine, static_cast<uint64_t>(round), kTokens));
       chat_us.push_back(ChatMicroseconds(client, round));
       events.push_back(EventsPerSecond());
     }

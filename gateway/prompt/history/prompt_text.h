@@ -3,6 +3,7 @@
 // the lines of any text in a few bytes that can be kept. Pure; any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -21,6 +22,17 @@ struct PromptText {
 // are known.
 PromptText SystemTextOf(std::string_view body, const parse::RequestLayout& layout);
 PromptText SystemTextOf(const Branch& branch);
+
+// Returns the tools of a request or of what was sent, in any order: sorted, without their slots.
+template <typename Segments>
+std::vector<parse::Identity> ToolsOf(const Segments& segments) {
+  std::vector<parse::Identity> tools;
+  for (const auto& segment : segments) {
+    if (segment.place.section == parse::Section::kTools) tools.push_back(segment.stable);
+  }
+  std::sort(tools.begin(), tools.end());
+  return tools;
+}
 
 // Returns how many elements two sorted lists have in common.
 size_t NumCommon(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b);

@@ -307,16 +307,6 @@ bool SentAlike(const Branch& a, const Branch& b, size_t num_turns) {
   return num_turns == 0 || (i == left.size() && i == right.size());
 }
 
-template <typename Segments>
-std::vector<Identity> ToolsOf(const Segments& segments) {
-  std::vector<Identity> tools;
-  for (const auto& segment : segments) {
-    if (segment.place.section == Section::kTools) tools.push_back(segment.stable);
-  }
-  std::sort(tools.begin(), tools.end());
-  return tools;
-}
-
 // Returns what a prompt says, the tools in front, in any order.
 template <typename Segments>
 std::vector<Identity> SaidBy(const Segments& segments) {

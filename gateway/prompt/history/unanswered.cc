@@ -15,16 +15,6 @@ using parse::Section;
 
 namespace {
 
-template <typename Segments>
-std::vector<Identity> ToolsOf(const Segments& segments) {
-  std::vector<Identity> tools;
-  for (const auto& segment : segments) {
-    if (segment.place.section == Section::kTools) tools.push_back(segment.stable);
-  }
-  std::sort(tools.begin(), tools.end());
-  return tools;
-}
-
 class Comparison {
  public:
   explicit Comparison(const SecondRequest& now)

@@ -1,6 +1,5 @@
 #include "gateway/proxy/host/host.h"
 
-#include <chrono>
 #include <utility>
 
 #include "gateway/proxy/host/loops.h"
@@ -46,11 +45,8 @@ class LoopHost final : public Host {
   }
 
   ~LoopHost() override {
-    for (const auto& jobs : {environment_.background, environment_.waiting}) {
-      do {
-        jobs->CancelAll();
-      } while (!jobs->WaitEmpty(std::chrono::seconds(1)));
-    }
+    environment_.background->EndAll();
+    environment_.waiting->EndAll();
     pools_.reset();  // waits for running work
     loops_.Stop();
   }

@@ -57,6 +57,12 @@ void Background::CancelAll() {
   }
 }
 
+void Background::EndAll() {
+  do {
+    CancelAll();
+  } while (!WaitEmpty(std::chrono::seconds(1)));
+}
+
 bool Background::WaitEmpty(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   return empty_.wait_for(lock, timeout, [&] { return jobs_.empty(); });

@@ -36,6 +36,8 @@ class Background {
   void Close();
   // Closes, and cancels those under way.
   void CancelAll();
+  // The same, and waits for the last one to end. Not on an executor of theirs.
+  void EndAll();
   // Returns false if some are left when the time is over.
   bool WaitEmpty(std::chrono::milliseconds timeout);
   size_t size() const;

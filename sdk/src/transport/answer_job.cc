@@ -15,13 +15,18 @@ Failure CancelledFailure() {
   return {.status = KVGATE_CANCELLED, .message = "the request was cancelled"};
 }
 
-std::shared_ptr<Channel> AnswerJob::Connect() {
-  channel_->OnReader(room_.MakeWake(), [weak = weak_from_this(), executor = executor_] {
+std::shared_ptr<Channel> Begin(const std::shared_ptr<AnswerJob>& job,
+                               proxy::work::Background& requests) {
+  const std::shared_ptr<Channel> channel = job->channel_;
+  channel->OnReader(job->room_.MakeWake(), [weak = std::weak_ptr(job), executor = job->executor_] {
     boost::asio::post(executor, [weak] {
       if (const auto self = weak.lock()) self->Leave();
     });
   });
-  return channel_;
+  if (!requests.Spawn(job, job->executor_)) {
+    channel->Fail({.status = KVGATE_CANCELLED, .message = "the client is being closed"});
+  }
+  return channel;
 }
 
 Task<void> AnswerJob::Run() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,8 +31,6 @@ class AnswerJob : public proxy::work::BackgroundJob,
         room_(executor),
         deadline_(executor) {}
 
-  // To be called once, before it runs, by whoever has made it with make_shared.
-  std::shared_ptr<Channel> Connect();
   Task<void> Run() final;
   void Cancel() final;
 
@@ -51,6 +50,8 @@ class AnswerJob : public proxy::work::BackgroundJob,
   Task<void> Sleep(std::chrono::milliseconds time);
 
  private:
+  friend std::shared_ptr<Channel> Begin(const std::shared_ptr<AnswerJob>& job,
+                                        proxy::work::Background& requests);
   void End(kvgate_status status, std::string why);
   void Leave();
 
@@ -61,6 +62,13 @@ class AnswerJob : public proxy::work::BackgroundJob,
   upstream::wire::Timer deadline_;
   bool is_given_up_ = false;
 };
+
+// How many requests a transport has under way at once.
+inline constexpr size_t kRequestsMax = 1 << 20;
+// Starts a job among the requests of a transport; its answer comes through the channel. Fails that,
+// if the transport is being closed.
+std::shared_ptr<Channel> Begin(const std::shared_ptr<AnswerJob>& job,
+                               proxy::work::Background& requests);
 
 // The failure of a request that was given up for this reason.
 Failure CancelledFailure();

@@ -19,8 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kRequestsMax = 1 << 20;
-
 // Sleeps until this much time is over.
 runtime::Pause PauseFor(milliseconds time) {
   return [end = std::chrono::steady_clock::now() + time](milliseconds step) {
@@ -45,9 +43,7 @@ class Embedded final : public Transport {
 
   ~Embedded() override {
     if (runtime_ == nullptr) return;
-    do {
-      requests_.CancelAll();
-    } while (!requests_.WaitEmpty(std::chrono::seconds(1)));
+    requests_.EndAll();
     runtime_->host()->Flush();  // of what the requests have left to run
     runtime_->Stop(PauseFor(milliseconds(0)));
   }
@@ -58,11 +54,7 @@ class Embedded final : public Transport {
     const auto job = std::make_shared<InProcessJob>(
         executor, *runtime_->host(), authorization_.empty() ? runtime_->admin_token() : "",
         std::move(request));
-    std::shared_ptr<Channel> channel = job->Connect();
-    if (!requests_.Spawn(job, executor)) {
-      channel->Fail({.status = KVGATE_CANCELLED, .message = "the client is being closed"});
-    }
-    return channel;
+    return Begin(job, requests_);
   }
 
   Result<std::string> Listen(const std::string& address) override {

@@ -105,10 +105,9 @@ void ChannelSink::Cut() {
 void ChannelSink::OnWatch() {
   if (std::exchange(is_ticking_, true)) return;
   tick_.expires_after(kTickInterval);
-  tick_.async_wait([this](const boost::system::error_code& code) {
-    if (code) return;  // this may be gone
+  tick_.async_wait([this, owner = owner_.lock()](const boost::system::error_code& code) {
     is_ticking_ = false;
-    if (!is_watched()) return;
+    if (code || !is_watched()) return;
     TellTick(SteadyClock::now());
     if (is_watched()) OnWatch();
   });
@@ -151,6 +150,11 @@ Result<void> InProcessJob::TakeBody(RequestContext& context) {
 }
 
 Task<void> InProcessJob::Answer() {
+  sink_.SetOwner(weak_from_this());
+  const struct Stopper {
+    ~Stopper() { sink.Stop(); }
+    ChannelSink& sink;
+  } stopper{sink_};
   target_ = proxy::handler::CanonicalTarget(request().path);
   MemorySource source(request().body);
   RequestContext context(host_.environment(), sink_, HeadOf(), host_.environment().targets.Get());
@@ -170,7 +174,6 @@ Task<void> InProcessJob::Answer() {
     co_return;
   }
   co_await entry.match->handler->Serve(context);
-  sink_.Stop();
 }
 
 }  // namespace kvgate::sdk::transport

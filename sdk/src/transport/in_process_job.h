@@ -2,8 +2,11 @@
 // the sink of its answer.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gateway/proxy/host/host.h"
 #include "gateway/proxy/request/request_context.h"
@@ -20,6 +23,8 @@ class ChannelSink final : public proxy::request::ResponseSink {
   ChannelSink(const Executor& executor, Channel& channel, Pass pass)
       : ResponseSink(executor), channel_(channel), pass_(std::move(pass)), tick_(executor) {}
 
+  // Keeps what the sink is a part of alive while a tick is pending.
+  void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
   void Leave() { SetLeft(); }
   // No more ticks.
   void Stop();
@@ -34,6 +39,7 @@ class ChannelSink final : public proxy::request::ResponseSink {
 
   Channel& channel_;
   const Pass pass_;
+  std::weak_ptr<void> owner_;
   upstream::wire::Timer tick_;
   bool is_ticking_ = false;
 };

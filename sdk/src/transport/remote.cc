@@ -15,7 +15,6 @@
 namespace kvgate::sdk::transport {
 namespace {
 
-constexpr size_t kRequestsMax = 1 << 20;
 // An answer may be computed for hours; its end is the caller's to set.
 constexpr int kNoTimeout = 7 * 24 * 3600;
 
@@ -31,9 +30,7 @@ class Remote final : public Transport {
   }
 
   ~Remote() override {
-    do {
-      requests_.CancelAll();
-    } while (!requests_.WaitEmpty(std::chrono::seconds(1)));
+    requests_.EndAll();
     loops_.Flush();
     loops_.Stop();
   }
@@ -43,11 +40,7 @@ class Remote final : public Transport {
     const AnswerJob::Executor executor = loops_.Next().get_executor();
     const auto job =
         std::make_shared<RemoteJob>(executor, *server_, base_path_, retries_, std::move(request));
-    std::shared_ptr<Channel> channel = job->Connect();
-    if (!requests_.Spawn(job, executor)) {
-      channel->Fail({.status = KVGATE_CANCELLED, .message = "the client is being closed"});
-    }
-    return channel;
+    return Begin(job, requests_);
   }
 
   Result<std::string> Listen(const std::string& /*address*/) override {
