@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/lru_map.h"
+#include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/templates/masked_line.h"
 
