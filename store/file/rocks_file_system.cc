@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <exception>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -88,6 +89,21 @@ class PrivateFileSystem final : public rocksdb::FileSystemWrapper {
   }
 };
 
+// The Env of all uses that were not given one. These have no destructors, so that a database may be
+// closed while statics are torn down.
+constinit std::mutex shared_env_mutex;
+rocksdb::Env* shared_env = nullptr;
+size_t num_shared_env_uses = 0;
+
+rocksdb::Env* TakeSharedEnv() {
+  const std::lock_guard lock(shared_env_mutex);
+  if (shared_env == nullptr) {
+    shared_env = MakePrivateEnv(rocksdb::FileSystem::Default()).release();
+  }
+  ++num_shared_env_uses;
+  return shared_env;
+}
+
 }  // namespace
 
 std::unique_ptr<rocksdb::Env> MakePrivateEnv(std::shared_ptr<rocksdb::FileSystem> base) {
@@ -95,12 +111,18 @@ std::unique_ptr<rocksdb::Env> MakePrivateEnv(std::shared_ptr<rocksdb::FileSystem
       rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(std::move(base))));
 }
 
-rocksdb::Env* PrivateEnv() {
-  static rocksdb::Env* const env = MakePrivateEnv(rocksdb::FileSystem::Default()).release();
-  return env;
-}
+EnvUse::EnvUse(rocksdb::Env* given)
+    : is_shared_(given == nullptr), env_(is_shared_ ? TakeSharedEnv() : given) {}
 
-rocksdb::Env& EnvOr(rocksdb::Env* env) { return env != nullptr ? *env : *PrivateEnv(); }
+EnvUse::~EnvUse() {
+  if (!is_shared_) return;
+  std::unique_ptr<rocksdb::Env> last;
+  {
+    const std::lock_guard lock(shared_env_mutex);
+    if (--num_shared_env_uses == 0) last.reset(std::exchange(shared_env, nullptr));
+  }
+  // Its threads are joined here, without the lock.
+}
 
 BlobTap::BlobTap(const Options& options) : options_(options) { current_tap = this; }
 

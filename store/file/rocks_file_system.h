@@ -19,11 +19,23 @@ class FileSystem;
 
 namespace kvgate::store::file {
 
-// Wraps the system's files, with background threads of its own. Never destroyed: databases may be
-// closed while statics are torn down.
-rocksdb::Env* PrivateEnv();
-// Returns `env` if given, else PrivateEnv().
-rocksdb::Env& EnvOr(rocksdb::Env* env);
+// The use of an Env by a database: the given one, or if null, one that all uses share. That one
+// wraps the system's files and has background threads of its own, which end with the last use: a
+// library that is unloaded leaves none. Thread-safe; also while statics are torn down.
+class EnvUse {
+ public:
+  explicit EnvUse(rocksdb::Env* given = nullptr);
+  ~EnvUse();
+  EnvUse(const EnvUse&) = delete;
+  EnvUse& operator=(const EnvUse&) = delete;
+
+  rocksdb::Env* get() const { return env_; }
+  rocksdb::Env& operator*() const { return *env_; }
+
+ private:
+  const bool is_shared_;
+  rocksdb::Env* const env_;
+};
 // Wraps another file system, for tests that inject failures. It must outlive its databases.
 std::unique_ptr<rocksdb::Env> MakePrivateEnv(std::shared_ptr<rocksdb::FileSystem> base);
 

@@ -27,9 +27,9 @@ constexpr std::string_view kSource = "store.kv";
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kBlobHeaderBytes = 32;  // RocksDB's blob header, which precedes the key
 
-rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env) {
+rocksdb::DBOptions MakeDbOptions(rocksdb::Env& env) {
   rocksdb::DBOptions db;
-  db.env = &file::EnvOr(env);
+  db.env = &env;
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   // A record and its index entry are in different families and there is no WAL, so only an atomic
@@ -132,6 +132,7 @@ class KvDatabase::Listener final : public rocksdb::EventListener {
 
 KvDatabase::KvDatabase(const KvDatabaseOptions& options, std::shared_ptr<Listener> listener)
     : options_(options),
+      env_(options.env),
       sizes_(KvSizes::For(options.capacity_bytes)),
       listener_(std::move(listener)) {}
 
@@ -148,7 +149,7 @@ KvDatabase::~KvDatabase() {
 Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& options) {
   auto listener = std::make_shared<Listener>(options.on_background_error);
   std::unique_ptr<KvDatabase> database(new KvDatabase(options, listener));
-  rocksdb::DBOptions db_options = MakeDbOptions(options.env);
+  rocksdb::DBOptions db_options = MakeDbOptions(*database->env_);
   db_options.listeners.push_back(listener);
   const std::vector<rocksdb::ColumnFamilyDescriptor> families{
       {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(database->sizes_, false)},
@@ -162,7 +163,7 @@ Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& op
     return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
   }
   KVGATE_TRY_VOID(file::CheckNotBeheaded(options.directory, kSource));
-  KVGATE_TRY_VOID(file::CheckManifestOrder(file::EnvOr(options.env), options.directory));
+  KVGATE_TRY_VOID(file::CheckManifestOrder(*file::EnvUse(options.env), options.directory));
   const rocksdb::Status status = file::Fenced([&] {
     return options.read_only
                ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)

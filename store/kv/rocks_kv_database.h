@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "store/file/rocks_file_system.h"
 #include "store/kv/kv_format.h"
 #include "store/kv/kv_store.h"
 
@@ -42,7 +43,7 @@ struct KvDatabaseOptions {
   std::filesystem::path directory;
   uint64_t capacity_bytes = 0;
   bool read_only = false;
-  rocksdb::Env* env = nullptr;  // null means PrivateEnv()
+  rocksdb::Env* env = nullptr;  // null means the shared one of EnvUse
   // Called on RocksDB's threads when it stops background work; must not call this class.
   std::function<void()> on_background_error = [] {};
 };
@@ -104,6 +105,7 @@ class KvDatabase {
   Result<void> CompactAll(std::optional<double> age_cutoff);
 
   KvDatabaseOptions options_;
+  const file::EnvUse env_;  // outlives the database
   KvSizes sizes_;
   std::shared_ptr<Listener> listener_;
   std::unique_ptr<rocksdb::DB> db_;

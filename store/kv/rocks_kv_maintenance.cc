@@ -198,7 +198,7 @@ void RocksKvStore::Recover() {
   Result<void> done = *error;
   if (error->code == ErrorCode::kDataLoss || !is_open) {
     done = HealDamage();
-  } else if (file::IsDiskWell(file::EnvOr(options_.env), options_.directory)) {
+  } else if (file::IsDiskWell(*file::EnvUse(options_.env), options_.directory)) {
     done = Reopen();
   }
   if (done) done = FlushNow();

@@ -44,7 +44,7 @@ struct KvStoreOptions {
   // times this value.
   std::chrono::milliseconds retry_pause{250};
   bool read_only = false;
-  rocksdb::Env* env = nullptr;  // null means PrivateEnv()
+  rocksdb::Env* env = nullptr;  // null means the shared one of EnvUse
   // Called once, when the store has been open for a minute.
   std::function<void()> on_settled = [] {};
 };

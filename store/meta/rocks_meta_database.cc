@@ -29,7 +29,6 @@
 namespace kvgate::store::meta {
 
 using file::AckedSequence;
-using file::EnvOr;
 
 namespace {
 
@@ -109,9 +108,9 @@ class DropWatch final : public rocksdb::Logger {
   LogLosses losses_;
 };
 
-rocksdb::Options MakeOptions(const MetaDatabase::Options& wanted) {
+rocksdb::Options MakeOptions(const MetaDatabase::Options& wanted, rocksdb::Env& env) {
   rocksdb::Options options;
-  options.env = &EnvOr(wanted.env);
+  options.env = &env;
   options.create_if_missing = !wanted.lenient;
   options.create_missing_column_families = true;
   options.paranoid_checks = !wanted.lenient;
@@ -208,7 +207,7 @@ class MetaDatabase::Listener final : public rocksdb::EventListener {
     ++num_flushes_;
     AckedSequence* const acked = acked_;
     if (acked == nullptr) return;
-    const auto manifest = file::MarkManifest(EnvOr(options_.env), options_.directory);
+    const auto manifest = file::MarkManifest(*file::EnvUse(options_.env), options_.directory);
     if (manifest) acked->NoteBase(0, *manifest);
   }
   uint64_t num_flushes() const { return num_flushes_; }
@@ -225,7 +224,7 @@ Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) 
   const std::string path = wanted.directory.string();
   const std::string doing = fmt::format("opening {}", path);
   KVGATE_TRY_VOID(file::CheckNotBeheaded(wanted.directory, kSource));
-  KVGATE_TRY_VOID(file::CheckManifestOrder(EnvOr(wanted.env), wanted.directory));
+  KVGATE_TRY_VOID(file::CheckManifestOrder(*file::EnvUse(wanted.env), wanted.directory));
   std::error_code ignored;
   if (wanted.read_only && !std::filesystem::exists(wanted.directory / "CURRENT", ignored)) {
     return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
@@ -233,12 +232,13 @@ Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) 
   // Compared before anything changes: tables that a truncated MANIFEST does not name still exist.
   const file::AckedState acked =
       AckedSequence::Read(wanted.acked_path).value_or(file::AckedState{});
-  const auto change = file::CompareManifest(EnvOr(wanted.env), wanted.directory, acked.manifest);
+  const auto change =
+      file::CompareManifest(*file::EnvUse(wanted.env), wanted.directory, acked.manifest);
   if (!change && change.error().code != ErrorCode::kNotFound) return change.error();
-  rocksdb::Options options = MakeOptions(wanted);
+  std::unique_ptr<MetaDatabase> database(new MetaDatabase(wanted));
+  rocksdb::Options options = MakeOptions(wanted, *database->env_);
   const auto watch = std::make_shared<DropWatch>();
   options.info_log = watch;
-  std::unique_ptr<MetaDatabase> database(new MetaDatabase(wanted));
   options.wal_filter = database->gaps_.get();
   options.listeners.push_back(database->listener_);
   rocksdb::DB* db = nullptr;
@@ -258,6 +258,7 @@ Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) 
 
 MetaDatabase::MetaDatabase(const Options& options)
     : options_(options),
+      env_(options.env),
       listener_(std::make_shared<Listener>(options)),
       gaps_(std::make_unique<GapCounter>()) {}
 
@@ -285,7 +286,7 @@ void MetaDatabase::CountLosses(const file::AckedState& acked, bool same_manifest
 void MetaDatabase::BeginAnew() {
   acked_ = std::make_unique<AckedSequence>(options_.acked_path);
   const uint64_t latest = LatestSequence();
-  const auto manifest = file::MarkManifest(EnvOr(options_.env), options_.directory);
+  const auto manifest = file::MarkManifest(*file::EnvUse(options_.env), options_.directory);
   acked_->Restart({.sequence = latest,
                    .first_logged = latest + 1,
                    .manifest = manifest.value_or(file::ManifestMark{})});
@@ -301,7 +302,7 @@ void MetaDatabase::Acknowledge() {
 void MetaDatabase::NoteBase(uint64_t num_flushes) {
   // The MANIFEST is marked first: if it is older than what is noted about the logs, missing log
   // rows are excused, because they may be in tables.
-  const auto manifest = file::MarkManifest(EnvOr(options_.env), options_.directory);
+  const auto manifest = file::MarkManifest(*file::EnvUse(options_.env), options_.directory);
   rocksdb::VectorLogPtr logs;
   uint64_t oldest = 0;
   const bool known = manifest && db_->GetSortedWalFiles(logs).ok() &&
@@ -334,7 +335,8 @@ uint64_t MetaDatabase::KeepOwnBatches(std::vector<std::string>& records) {
 }
 
 Result<void> MetaDatabase::RebuildFromTables(const Options& wanted) {
-  rocksdb::Options options = MakeOptions(wanted);
+  const file::EnvUse env(wanted.env);
+  rocksdb::Options options = MakeOptions(wanted, *env);
   options.info_log = file::MakeRocksLogger(kSource);
   const std::string path = wanted.directory.string();
   const rocksdb::Status status =

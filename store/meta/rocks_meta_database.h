@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "store/file/acked_sequence.h"
+#include "store/file/rocks_file_system.h"
 #include "store/meta/meta_store.h"
 
 namespace rocksdb {
@@ -49,7 +50,7 @@ class MetaDatabase {
     bool lenient = false;
     // The AckedSequence file to compare with, and to write unless read_only; empty means none.
     std::filesystem::path acked_path = {};
-    rocksdb::Env* env = nullptr;  // null means PrivateEnv()
+    rocksdb::Env* env = nullptr;  // null means the shared one of EnvUse
   };
   // Creates the database if it is missing; with read_only that is kNotFound. Returns kDataLoss if a
   // table, MANIFEST or CURRENT is damaged, or the MANIFEST has lost its end. Damaged parts of the
@@ -85,6 +86,7 @@ class MetaDatabase {
   void NoteBase(uint64_t num_flushes);
 
   const Options options_;
+  const file::EnvUse env_;  // outlives the database
   std::shared_ptr<Listener> listener_;
   std::unique_ptr<file::AckedSequence> acked_;  // shared with the listener
   std::atomic<uint64_t> num_flushes_noted_{0};

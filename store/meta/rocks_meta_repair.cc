@@ -305,7 +305,7 @@ Result<Source> OpenSource(const fs::path& directory, rocksdb::Env* env) {
                                     .lenient = true,
                                     .acked_path = AckedPath(directory),
                                     .env = env});
-  if (opened && OpensEveryTable(**opened, file::EnvOr(env))) {
+  if (opened && OpensEveryTable(**opened, *file::EnvUse(env))) {
     const LogLosses losses = (*opened)->losses();
     return Source{.database = std::move(*opened),
                   .num_log_rows = losses.num_writes,
@@ -313,7 +313,7 @@ Result<Source> OpenSource(const fs::path& directory, rocksdb::Env* env) {
   }
   const fs::path work = WorkPath(directory);
   KVGATE_TRY_VOID(Clone(directory, work));
-  KVGATE_TRY(const uint64_t num_strange, TakeOutStrangeTables(work, file::EnvOr(env)));
+  KVGATE_TRY(const uint64_t num_strange, TakeOutStrangeTables(work, *file::EnvUse(env)));
   KVGATE_TRY(const LogLosses losses, TurnLogsIntoTables(work, env));
   KVGATE_TRY_VOID(
       MetaDatabase::RebuildFromTables({.directory = work, .lenient = true, .env = env}));

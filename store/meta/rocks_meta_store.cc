@@ -347,7 +347,7 @@ bool RocksMetaStore::Reopen() {
     reopen_at_ = now + options_.reopen_pause;
     was_writable = writable_;
     if (writable_ && !CheckDirectory()) return false;
-    if (!file::IsDiskWell(file::EnvOr(options_.env), options_.directory)) return false;
+    if (!file::IsDiskWell(*file::EnvUse(options_.env), options_.directory)) return false;
     writable_ = false;
     database_.reset();
     if (const auto opened = OpenWritable(); !opened) {

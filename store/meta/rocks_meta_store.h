@@ -25,7 +25,7 @@ struct MetaStoreOptions {
   bool sync = false;                // every write reaches the disk, not only the kernel
   bool read_only = false;
   std::chrono::milliseconds reopen_pause{1000};  // pause between attempts after a disk error
-  rocksdb::Env* env = nullptr;                   // null means PrivateEnv()
+  rocksdb::Env* env = nullptr;                   // null means the shared one of EnvUse
   // Called when a store that was opened without being writable becomes writable; it may write.
   std::function<void(MetaStore&)> on_writable = {};
 };

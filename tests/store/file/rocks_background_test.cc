@@ -106,7 +106,8 @@ TEST(BackgroundEnvTest, ADatabaseFlushesAndCompactsAndLeavesNoThread) {
   const TemporaryDirectory temporary;
   rocksdb::Options options;
   options.create_if_missing = true;
-  options.env = PrivateEnv();
+  const EnvUse env;
+  options.env = env.get();
   options.write_buffer_size = 64 << 10;
   rocksdb::DB* opened = nullptr;
   ASSERT_TRUE(rocksdb::DB::Open(options, (temporary.path() / "db").string(), &opened).ok());
@@ -120,6 +121,27 @@ TEST(BackgroundEnvTest, ADatabaseFlushesAndCompactsAndLeavesNoThread) {
   EXPECT_TRUE(database->Get({}, "77", &value).ok());
   ASSERT_TRUE(database->Close().ok());
   EXPECT_EQ(NumThreads("rocksdb:"), 0u);
+}
+
+TEST(EnvUseTest, TheLastUseOfTheSharedOneJoinsItsThreads) {
+  static std::atomic<bool> is_held;
+  is_held = true;
+  const auto hold = [](void*) {
+    while (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto env = MakeEnv();
+  EXPECT_EQ(EnvUse(env.get()).get(), env.get()) << "a given one is nobody else's";
+  {
+    const EnvUse first;
+    {
+      const EnvUse second;
+      EXPECT_EQ(first.get(), second.get());
+      second.get()->Schedule(hold, nullptr, Priority::LOW, nullptr, nullptr);
+    }
+    while (NumThreads("kvgate-store") == 0) std::this_thread::yield();
+    is_held = false;
+  }
+  EXPECT_EQ(NumThreads("kvgate-store"), 0u);
 }
 
 }  // namespace

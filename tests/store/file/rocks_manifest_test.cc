@@ -18,16 +18,16 @@ class Manifest : public testing::Test {
     std::ofstream(directory_.path() / name, std::ios::binary | std::ios::trunc) << bytes;
   }
   Result<ManifestChange> Compare(const ManifestMark& marked) {
-    return CompareManifest(*PrivateEnv(), directory_.path(), marked);
+    return CompareManifest(*EnvUse(), directory_.path(), marked);
   }
   TemporaryDirectory directory_;
 };
 
 TEST_F(Manifest, MayGrowAndBeReplacedByALaterOneOnly) {
-  EXPECT_EQ(MarkManifest(*PrivateEnv(), directory_.path()).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(MarkManifest(*EnvUse(), directory_.path()).error().code, ErrorCode::kNotFound);
   Write("CURRENT", "MANIFEST-000005\n");
   Write("MANIFEST-000005", "what stands in it");
-  const ManifestMark marked = MarkManifest(*PrivateEnv(), directory_.path()).value();
+  const ManifestMark marked = MarkManifest(*EnvUse(), directory_.path()).value();
   EXPECT_EQ(marked.number, 5u);
   EXPECT_EQ(marked.bytes, 17u);
   EXPECT_EQ(Compare(marked), ManifestChange::kNone);
@@ -50,21 +50,21 @@ TEST_F(Manifest, MayGrowAndBeReplacedByALaterOneOnly) {
 TEST_F(Manifest, CurrentMustNameOne) {
   for (const char* bytes : {"", "MANIFEST-", "MANIFEST-0\n", "../MANIFEST-000005\n", "\xff\xfe"}) {
     Write("CURRENT", bytes);
-    EXPECT_EQ(MarkManifest(*PrivateEnv(), directory_.path()).error().code, ErrorCode::kDataLoss)
+    EXPECT_EQ(MarkManifest(*EnvUse(), directory_.path()).error().code, ErrorCode::kDataLoss)
         << bytes;
   }
 }
 
 TEST_F(Manifest, ItsNumbersMayNotRunBackwards) {
   const auto edit = [](char sequence) { return std::string{'\x02', '\x07', '\x04', sequence}; };
-  EXPECT_TRUE(CheckManifestOrder(*PrivateEnv(), directory_.path())) << "there is no database";
+  EXPECT_TRUE(CheckManifestOrder(*EnvUse(), directory_.path())) << "there is no database";
   Write("CURRENT", "MANIFEST-000005\n");
   const std::vector<std::string> sound{edit(3), edit(3), "\x01\x02xy", edit(9)};
   Write("MANIFEST-000005", WriteLogRecords(sound));
-  EXPECT_TRUE(CheckManifestOrder(*PrivateEnv(), directory_.path()));
+  EXPECT_TRUE(CheckManifestOrder(*EnvUse(), directory_.path()));
   const std::vector<std::string> twice{edit(3), edit(9), edit(3)};
   Write("MANIFEST-000005", WriteLogRecords(twice));
-  EXPECT_EQ(CheckManifestOrder(*PrivateEnv(), directory_.path()).error().code,
+  EXPECT_EQ(CheckManifestOrder(*EnvUse(), directory_.path()).error().code,
             ErrorCode::kDataLoss);
 }
 
