@@ -27,7 +27,8 @@ if(KVGATE_XXHASH_DISPATCH)
   set_property(TARGET PkgConfig::xxhash APPEND PROPERTY
                INTERFACE_COMPILE_DEFINITIONS KVGATE_XXHASH_DISPATCH)
 endif()
-# Content codings, for reading only: gateway/upstream/wire/content_decoder.cc.
+# Content codings, for reading only: gateway/upstream/wire/content_decoder.cc; zlib also for the
+# dashboard's files where a client takes no gzip.
 pkg_check_modules(libz REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libbrotlidec REQUIRED IMPORTED_TARGET libbrotlidec)

@@ -20,6 +20,7 @@
 #include "engine/text/grammar/mask/compiled_grammar.h"
 #include "engine/text/grammar/mask/grammar_memory.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "engine/tier/moved_kv.h"
 #include "engine/tier/write_admission.h"
 #include "kernels/backend.h"
 #include "store/kv/kv_store.h"
@@ -221,6 +222,7 @@ struct EngineStats {
   uint64_t num_blocks_write_skipped = 0;
   uint64_t num_host_blocks = 0;  // in the host arena, out of num_host_blocks_max
   uint64_t num_host_blocks_max = 0;
+  uint64_t num_host_blocks_evicted = 0;
   uint64_t num_refused_by_slo = 0;
   uint64_t num_out_of_memory = 0;  // times that work was dropped because memory ran out
   uint64_t num_single_flight = 0;  // requests that waited for another one to compute their prefix
@@ -228,6 +230,7 @@ struct EngineStats {
   uint64_t num_restores_skipped = 0;  // disk hits recomputed from the start, for the same reason
   uint64_t prefill_tokens_per_second = 0;  // measured; 0 until the first measurement
   uint64_t restore_bytes_per_second = 0;   // measured; 0 until the first measurement
+  tier::MovedKv moved = {};                // to the disk and back
 };
 
 // The error (kOverloaded) of a request that ran out of memory. Its detail is short if there is no

@@ -628,7 +628,6 @@ void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> err
 }
 
 RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
-  const Clock::time_point now = Clock::now();
   RequestStats stats;
   stats.num_prompt_tokens = sequence.num_prompt_tokens;
   stats.num_device_tokens = sequence.num_device_tokens;
@@ -636,7 +635,7 @@ RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
   stats.num_host_tokens = sequence.num_host_tokens;
   stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
   stats.num_computed_tokens = sequence.num_prefilled_tokens;
-  stats.total_seconds = Seconds(sequence.submitted_at, now);
+  stats.total_seconds = Seconds(sequence.submitted_at, Clock::now());
   if (sequence.num_stored_blocks > 0) {
     const auto last = static_cast<size_t>(sequence.num_stored_blocks) - 1;
     stats.last_stored_block = sequence.keys[last].hash;
@@ -687,12 +686,13 @@ void EngineLoop::PublishStats() {
   if (const tier::HostTier* const host = parts_.groups[0].host.get(); host != nullptr) {
     stats_.num_host_blocks = host->num_cached();
     stats_.num_host_blocks_max = host->num_blocks();
+    stats_.num_host_blocks_evicted = host->num_evicted();
   }
   SumWindowStats();
   if (tier_ != nullptr) {
     stats_.restore_bytes_per_second = static_cast<uint64_t>(tier_->load_speed().bytes_per_second);
     stats_.write_back_bytes_queued = tier_->write_bytes_queued();
-    stats_.num_blocks_written = tier_->num_blocks_written();
+    stats_.num_blocks_written = (stats_.moved = tier_->moved()).num_blocks_written;
   }
   published_.Publish(stats_);
 }

@@ -30,8 +30,9 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", ".cache", ".ccache", "__pyca
 LIBRARY_FOLDERS = ("base", "kernels", "store", "engine", "gateway", "sdk")
 FOLDER_FILES_MAX = 30  # of a library folder
 CPP_SUFFIXES = {".cc", ".h", ".cu", ".cuh"}
-CODE_SUFFIXES = CPP_SUFFIXES | {".py", ".sh", ".mjs", ".js", ".cmake"}
-GENERATED = {"tests/clients/package-lock.json", "LICENSE"}
+CODE_SUFFIXES = CPP_SUFFIXES | {".py", ".sh", ".mjs", ".js", ".ts", ".tsx", ".css", ".cmake"}
+GENERATED = {"gateway/dashboard/web/package-lock.json", "tests/clients/package-lock.json",
+             "tests/dashboard/package-lock.json", "LICENSE"}
 
 Finding = namedtuple("Finding", "path line what")
 

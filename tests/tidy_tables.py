@@ -20,11 +20,15 @@ PARTS = {
     "engine": "base engine/kv engine/model engine/sample engine/schedule engine/text engine/tier "
               "kernels store",
     "gateway/config": "base",
+    "gateway/dashboard": "base",
     "gateway/metrics": "base",
     "gateway/protocol": "base engine/text",
     "gateway/upstream": "base gateway/config gateway/protocol",
     "gateway/access": "base gateway/config gateway/upstream",
     "gateway/ledger": "base gateway/metrics gateway/protocol gateway/upstream store",
+    "gateway/advice": "base gateway/ledger gateway/protocol",
+    "gateway/telemetry": "base gateway/config gateway/ledger gateway/metrics gateway/protocol "
+                         "gateway/upstream",
     "gateway/prompt": "base gateway/ledger gateway/upstream",
     "gateway/translate": "base engine/text gateway/ledger gateway/protocol",
     "gateway/route": "base gateway/config gateway/prompt gateway/upstream",
@@ -35,31 +39,35 @@ PARTS = {
     "gateway/service": "base gateway/access gateway/config gateway/ledger gateway/local "
                        "gateway/metrics gateway/prompt gateway/protocol gateway/session "
                        "gateway/upstream store",
-    "gateway/proxy": "base engine gateway/access gateway/config gateway/ledger gateway/local "
-                     "gateway/metrics gateway/protocol gateway/route gateway/service "
-                     "gateway/session gateway/translate gateway/upstream",
+    "gateway/proxy": "base engine gateway/access gateway/advice gateway/config gateway/dashboard "
+                     "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/route "
+                     "gateway/service gateway/session gateway/telemetry gateway/translate "
+                     "gateway/upstream",
     "gateway/http": "base gateway/access gateway/config gateway/ledger gateway/metrics "
                     "gateway/proxy gateway/service gateway/upstream",
     # The composition root.
     "gateway/runtime": "base engine engine/model engine/modelfile engine/text engine/tier "
                        "gateway/access gateway/config gateway/http gateway/ledger gateway/local "
                        "gateway/metrics gateway/proxy gateway/service gateway/session "
-                       "gateway/upstream kernels kernels/cpu kernels/cuda store",
+                       "gateway/telemetry gateway/upstream kernels kernels/cpu kernels/cuda store",
     "sdk": "base gateway/config gateway/ledger gateway/metrics gateway/proxy gateway/runtime "
            "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
+    "gateway/cli/plan": "base engine/model engine/modelfile gateway/cli/server kernels "
+                        "kernels/cpu store",
     "gateway/cli/server": "base gateway/http gateway/local gateway/protocol store",
     "gateway/cli/terminal": "base engine/text gateway/config",
     "gateway/bench": "base engine engine/model engine/modelfile engine/schedule engine/text "
                      "gateway/cli/server gateway/cli/terminal kernels kernels/cpu kernels/cuda "
                      "store",
     "gateway/cli": "base engine engine/kv engine/model engine/modelfile engine/text "
-                   "gateway/access gateway/bench gateway/cli/machine gateway/cli/server "
-                   "gateway/cli/terminal gateway/config gateway/http gateway/ledger gateway/local "
-                   "gateway/metrics gateway/protocol gateway/replay gateway/route "
-                   "gateway/runtime gateway/service gateway/session gateway/upstream kernels "
-                   "kernels/cpu kernels/cuda store",
+                   "gateway/access gateway/advice gateway/bench gateway/cli/machine "
+                   "gateway/cli/plan gateway/cli/server gateway/cli/terminal gateway/config "
+                   "gateway/http "
+                   "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/replay "
+                   "gateway/route gateway/runtime gateway/service gateway/session "
+                   "gateway/upstream kernels kernels/cpu kernels/cuda store",
 }
 # Third-party headers that belong to one place: (pattern, path prefixes, its name).
 THIRD_PARTY = [
@@ -148,12 +156,14 @@ TESTED_ELSEWHERE = {
         "tests/engine/text/tokenizer/tokenizer_test.cc",
     "engine/text/tokenizer/vocabulary/word_table.cc":
         "tests/engine/text/tokenizer/bpe_tokenizer_test.cc",
+    "gateway/cli/terminal/screen.cc": "tests/e2e/terminal_test.py",
     "sdk/src/log_output.cc": "tests/sdk/lifecycle_test.cc",
     "sdk/src/transport/answer_job.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "sdk/src/transport/embedded.cc": "tests/sdk/lifecycle_test.cc",
     "sdk/src/transport/exchange.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "sdk/src/transport/in_process_job.cc": "tests/sdk/conformance_test.cc",
     "sdk/src/transport/remote.cc": "tests/sdk/src/transport/remote_job_test.cc",
+    "gateway/cli/advise.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/bench.cc": "tests/gateway/bench/bench_engine_test.cc",
     "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",
@@ -161,13 +171,19 @@ TESTED_ELSEWHERE = {
     "gateway/cli/explain.cc": "tests/e2e/modes_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/plan.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/plan/inputs.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/plan/plan.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/plan/tables.cc": "tests/e2e/cli_test.py",
     "gateway/cli/record.cc": "tests/e2e/replay_test.py",
     "gateway/cli/render.cc": "tests/e2e/cli_test.py",
     "gateway/cli/replay.cc": "tests/e2e/replay_test.py",
+    "gateway/cli/requests.cc": "tests/e2e/terminal_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
     "gateway/cli/sessions.cc": "tests/e2e/sessions_test.py",
     "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",
+    "gateway/cli/stats_by.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/top.cc": "tests/e2e/terminal_test.py",
     "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
     "gateway/http/body_reader.cc": "tests/gateway/http/connection_test.cc",
     "gateway/http/client_sink.cc": "tests/gateway/http/connection_test.cc",
@@ -230,10 +246,16 @@ SOURCES_WITHOUT_TEST = {
 }
 # Folders whose sources are described one level up.
 FOLDERS_WITHOUT_README = {
+    "gateway/dashboard/web": "gateway/dashboard/README.md",
+    "gateway/dashboard/web/src": "gateway/dashboard/README.md",
+    "gateway/dashboard/web/src/parts": "gateway/dashboard/README.md",
+    "gateway/dashboard/web/src/style": "gateway/dashboard/README.md",
+    "gateway/dashboard/web/src/views": "gateway/dashboard/README.md",
     "scripts/lib": "scripts/README.md",
 }
 # Folders under tests/ that are more than the mirror of a library folder.
-TEST_FOLDERS_WITH_README = ("tests", "tests/e2e", "tests/clients", "tests/support")
+TEST_FOLDERS_WITH_README = ("tests", "tests/e2e", "tests/clients", "tests/dashboard",
+                            "tests/support")
 # Sources that define what another folder declares: path -> (the namespace, reason).
 NAMESPACES_OF_OTHERS = {
     "kernels/cuda/emulator/device-inl.cuh":

@@ -24,7 +24,7 @@ namespace kvgate::model {
 
 struct CapacityShape {
   std::string name;
-  uint64_t num_parameters = 0;  // 0 for a file, whose size is known
+  uint64_t num_parameters = 0;  // elements of all tensors
   int num_layers = 0;
   int num_heads = 0;
   int num_kv_heads = 0;
@@ -67,7 +67,7 @@ struct Capacity {
   uint64_t sequence_bytes = 0;  // the KV of one sequence at full context
   uint64_t peak_kv_bytes = 0;
   uint64_t weight_bytes = 0;
-  uint64_t overhead_bytes = 0;  // activations and logits of a step
+  uint64_t overhead_bytes = 0;  // activations and logits of a step; on the CPU also the program
   uint64_t total_bytes = 0;
   uint64_t kv_room_bytes = 0;  // the part of the memory that KV may use
   uint64_t sequences_fit = 0;
@@ -79,6 +79,10 @@ struct Capacity {
 uint64_t DeviceReserveBytes(uint64_t bytes_free);
 // Returns the default size of the KV pools: nine tenths of the rest.
 uint64_t DevicePoolBytes(uint64_t bytes_free);
+
+// Returns what the program itself takes of the host's memory: its code, its libraries and buffers,
+// and the tokenizer by the size of its vocabulary. Measured; within a tenth of it.
+uint64_t ProgramBytes(int vocab_size);
 
 // Fails with kInvalidArgument, naming what is out of range: a count below 1, a head_dim that the KV
 // dtype cannot hold, or a total that exceeds 64 bits.

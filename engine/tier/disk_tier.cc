@@ -260,9 +260,9 @@ DiskTier::LoadSpeed DiskTier::load_speed() const {
   return load_speed_;
 }
 
-uint64_t DiskTier::num_blocks_written() const {
+MovedKv DiskTier::moved() const {
   const std::lock_guard lock(mutex_);
-  return num_blocks_written_;
+  return moved_;
 }
 
 Result<void> DiskTier::Flush() {
@@ -408,9 +408,11 @@ std::optional<DiskTier::Task> DiskTier::TakeWrite() {
 // Catches the exceptions of the tier's threads: a record that finds no memory to be read counts as
 // a miss, and one that finds none to be written is not written.
 void DiskTier::Perform(Task& task, Staging* staging) {
+  const Clock::time_point begin = Clock::now();
   try {
-    if (!task.to_write.empty()) return WriteAll(task, staging);
-    if (task.job != nullptr) {
+    if (!task.to_write.empty()) {
+      WriteAll(task, staging);
+    } else if (task.job != nullptr) {
       task.num_ok = LoadOne(task.job->items[task.index], staging) ? 1 : 0;
     } else {
       std::vector<std::byte> scratch(arena_.block_bytes());
@@ -419,6 +421,8 @@ void DiskTier::Perform(Task& task, Staging* staging) {
   } catch (const std::exception& failure) {
     KVGATE_LOG(kDebug, "tier", "KV blocks not moved: {}", failure.what());
   }
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+  task.time_us = static_cast<uint64_t>(time.count());
 }
 
 void DiskTier::End(Task& task) {
@@ -436,6 +440,8 @@ bool DiskTier::EndRead(Task& task) {
     const uint32_t group = task.job != nullptr ? task.job->items[task.index].group : 0;
     EndLoading(task.num_ok > 0 ? ArenaOf(group).block_bytes() : 0, task.is_counted);
     if (task.job == nullptr) return true;
+    if (task.num_ok > 0) moved_.load_bytes += ArenaOf(group).block_bytes();
+    moved_.load_us += task.time_us;
     task.job->ok[task.index] = task.num_ok > 0;
     ++task.job->num_done;
     if (!FinishIfDone(task.job)) return false;
@@ -452,7 +458,9 @@ bool DiskTier::EndWrite(Task& task) {
   {
     const std::lock_guard lock(mutex_);
     write_bytes_queued_ -= BytesOf(task.to_write);
-    num_blocks_written_ += task.num_ok;
+    moved_.num_blocks_written += task.num_ok;
+    moved_.write_bytes += BytesOf(std::span(task.to_write).first(task.num_ok));
+    moved_.write_us += task.time_us;
   }
   Complete({.kind = Completion::Kind::kWrite, .ticket = task.ticket, .num_ok = task.num_ok});
   return true;

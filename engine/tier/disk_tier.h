@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "engine/kv/block_hasher.h"
+#include "engine/tier/moved_kv.h"
 #include "kernels/backend.h"
 #include "store/kv/kv_store.h"
 
@@ -120,7 +121,7 @@ class DiskTier {
     std::chrono::steady_clock::time_point measured_at;
   };
   LoadSpeed load_speed() const;
-  uint64_t num_blocks_written() const;
+  MovedKv moved() const;
   // Waits until no job is queued or running, then flushes the store. REQUIRES: it is not driven.
   Result<void> Flush();
 
@@ -137,6 +138,7 @@ class DiskTier {
     std::vector<WriteItem> to_write;
     uint32_t num_ok = 0;      // records read or written successfully
     bool is_counted = false;  // the read counts for the bandwidth
+    uint64_t time_us = 0;     // that Perform took
   };
   class Staging;
   // Returns the next task, or nullopt if there is none.
@@ -211,7 +213,7 @@ class DiskTier {
   LoadSpeed load_speed_;
   std::deque<WriteJob> writes_;
   uint64_t write_bytes_queued_ = 0;
-  uint64_t num_blocks_written_ = 0;
+  MovedKv moved_;
   int num_jobs_ = 0;  // queued or running, of either kind
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -66,6 +66,7 @@ class HostTier final : private kv::BlockPool::Listener {
   // The final number of slots, which may not all be ready yet.
   uint32_t num_blocks() const;
   uint32_t num_cached() const { return pool_.num_cached(); }
+  uint64_t num_evicted() const { return pool_.num_evicted(); }
   void CheckIntegrity() const;
 
  private:

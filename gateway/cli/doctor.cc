@@ -535,7 +535,13 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
   }
   const int problem = TryToListen(*at);
   if (problem == 0) {
-    findings.push_back({Status::kOk, "listen", fmt::format("{} is free", config.server.listen)});
+    std::string detail = fmt::format("{} is free", config.server.listen);
+    if (at->port != 0) {
+      detail +=
+          fmt::format("; the dashboard will be at {}://{}/dashboard/",
+                      config.server.tls_cert.empty() ? "http" : "https", config.server.listen);
+    }
+    findings.push_back({Status::kOk, "listen", std::move(detail)});
   } else if (server && server->ends_with(fmt::format(":{}", at->port))) {
     findings.push_back(
         {Status::kOk, "listen", fmt::format("{} is that server's", config.server.listen)});

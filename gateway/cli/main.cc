@@ -35,6 +35,10 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddCache(app, chosen);
   kvgate::cli::AddSessions(app, chosen);
   kvgate::cli::AddStats(app, chosen);
+  kvgate::cli::AddTop(app, chosen);
+  kvgate::cli::AddRequests(app, chosen);
+  kvgate::cli::AddContext(app, chosen);
+  kvgate::cli::AddAdvise(app, chosen);
   kvgate::cli::AddMakeModel(app, chosen);
   kvgate::cli::AddQuantize(app, chosen);
   kvgate::cli::AddTokenize(app, chosen);

@@ -1,226 +1,27 @@
-#include "gateway/cli/plan.h"
-
+// `kvgate plan`: flags only; what it counts and prints is in gateway/cli/plan.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <system_error>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/modelfile/hf_folder.h"
+#include "engine/model/roofline.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/options.h"
+#include "gateway/cli/plan/inputs.h"
+#include "gateway/cli/plan/plan.h"
+#include "gateway/cli/plan/tables.h"
+#include "gateway/cli/server/server_target.h"
 #include "gateway/config/config.h"
+#include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/machine_memory.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::cli {
-namespace {
-
-using model::Capacity;
-using model::CapacityRequest;
-using model::CapacityShape;
-
-// "4.5", "1.25", "320": at most two decimals, without trailing zeros.
-std::string Short(double number) {
-  std::string text = fmt::format("{:.2f}", number);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
-  return text;
-}
-
-std::string Scaled(uint64_t bytes, double base, const std::array<const char*, 5>& units) {
-  double number = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (number >= base && unit + 1 < units.size()) {
-    number /= base;
-    ++unit;
-  }
-  return fmt::format("{} {}", Short(number), units[unit]);
-}
-
-std::string Binary(uint64_t bytes) {
-  return Scaled(bytes, 1024, {"bytes", "KiB", "MiB", "GiB", "TiB"});
-}
-
-// Formats both units, because textbooks mix them.
-std::string Both(uint64_t bytes) {
-  return fmt::format("{} ({})", Binary(bytes),
-                     Scaled(bytes, 1000, {"bytes", "kB", "MB", "GB", "TB"}));
-}
-
-// "1,234,567".
-std::string Grouped(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-  return text;
-}
-
-std::string_view AttentionName(const CapacityShape& shape) {
-  if (shape.num_kv_heads == shape.num_heads) return "MHA";
-  return shape.num_kv_heads == 1 ? "MQA" : "GQA";
-}
-
-struct Variant {
-  std::string_view name;
-  CapacityShape shape;
-  Capacity capacity;
-};
-
-// Compares the shape with as many KV heads as heads, with its own number, and with one. The weights
-// stay the same, as K and V projections are a few percent of them.
-Result<std::vector<Variant>> CompareAttention(const Plan& plan) {
-  std::vector<int> counts = {plan.shape.num_heads, plan.shape.num_kv_heads, 1};
-  // If the model is MHA or MQA itself, groups of eight heads serve as the example in between.
-  if (plan.shape.num_kv_heads == plan.shape.num_heads || plan.shape.num_kv_heads == 1) {
-    counts[1] = plan.shape.num_heads % 8 == 0 ? plan.shape.num_heads / 8 : plan.shape.num_kv_heads;
-  }
-  std::vector<Variant> variants;
-  for (const int count : counts) {
-    if (!variants.empty() && variants.back().shape.num_kv_heads == count) continue;
-    Variant variant;
-    variant.shape = plan.shape;
-    variant.shape.num_kv_heads = count;
-    variant.name = AttentionName(variant.shape);
-    KVGATE_TRY(variant.capacity, ComputeCapacity(variant.shape, plan.request));
-    variants.push_back(std::move(variant));
-  }
-  return variants;
-}
-
-std::string KnownNames() {
-  std::string names;
-  for (const CapacityShape& shape : model::KnownShapes()) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
-  }
-  return names;
-}
-
-std::string HeadLines(const Plan& plan, const Capacity& capacity) {
-  const CapacityShape& shape = plan.shape;
-  const CapacityRequest& request = plan.request;
-  const std::string_view dtype = kernels::DTypeName(request.kv_dtype);
-  const double value_bytes = static_cast<double>(kernels::DTypeBytes(
-                                 request.kv_dtype, static_cast<size_t>(shape.head_dim))) /
-                             shape.head_dim;
-  std::string text =
-      fmt::format("{}: {} layers, {} heads, {} KV heads ({}), head_dim {}, trained context {}\n\n",
-                  shape.name, shape.num_layers, shape.num_heads, shape.num_kv_heads,
-                  AttentionName(shape), shape.head_dim, Grouped(shape.context_length));
-  text += fmt::format(
-      "KV per token  {}\n  = 2 (K and V) x {} layers x {} KV heads x {} head_dim x {} bytes ({})"
-      " = {} bytes\n",
-      Both(capacity.kv_token_bytes), shape.num_layers, shape.num_kv_heads, shape.head_dim,
-      Short(value_bytes), dtype, Grouped(capacity.kv_token_bytes));
-  text += fmt::format("one sequence  {}\n  = KV per token x {} tokens, in blocks of {}\n",
-                      Both(capacity.sequence_bytes), Grouped(request.context_tokens),
-                      kernels::kKvBlockTokens);
-  if (shape.num_window_layers > 0) {
-    text += fmt::format("    ({} of the layers keep a window of {} tokens only)\n",
-                        shape.num_window_layers, Grouped(shape.window_tokens));
-  }
-  text += fmt::format("peak KV       {}\n  = one sequence x {} sequences\n",
-                      Both(capacity.peak_kv_bytes), Grouped(request.num_sequences));
-  text += fmt::format("weights       {}\n", Both(capacity.weight_bytes));
-  text += request.weight_bytes > 0
-              ? "  = the file\n"
-              : fmt::format("  = {} parameters in {}\n", Grouped(shape.num_parameters),
-                            kernels::DTypeName(request.weight_dtype));
-  text += fmt::format(
-      "overhead      {}\n  = activations of a step of {} tokens, logits of {} sequences (f32)\n",
-      Both(capacity.overhead_bytes), request.step_tokens, Grouped(request.num_sequences));
-  text += fmt::format("in all        {}\n", Both(capacity.total_bytes));
-  return text;
-}
-
-nlohmann::ordered_json CapacityJson(const Capacity& capacity) {
-  return {{"kv_token_bytes", capacity.kv_token_bytes}, {"sequence_bytes", capacity.sequence_bytes},
-          {"peak_kv_bytes", capacity.peak_kv_bytes},   {"weight_bytes", capacity.weight_bytes},
-          {"overhead_bytes", capacity.overhead_bytes}, {"total_bytes", capacity.total_bytes},
-          {"kv_memory_bytes", capacity.kv_room_bytes}, {"sequences_fit", capacity.sequences_fit}};
-}
-
-}  // namespace
-
-Result<Plan> FindPlan(const std::string& model, const CapacityRequest& request) {
-  Plan plan = {.shape = {}, .request = request};
-  if (const CapacityShape* known = model::FindKnownShape(model)) {
-    plan.shape = *known;
-    return plan;
-  }
-  std::error_code code;
-  if (!std::filesystem::exists(model, code)) {
-    return MakeError(
-        ErrorCode::kNotFound, "cli",
-        fmt::format("'{}' is neither a file nor a known shape; known are {}", model, KnownNames()));
-  }
-  KVGATE_TRY(const auto file, modelfile::OpenModelFile(model));
-  KVGATE_TRY(plan.shape, model::ReadCapacityShape(*file));
-  plan.request.weight_bytes = file->total_bytes();
-  if (request.is_device && file->FindTensor("output.weight") == nullptr) {
-    // A tied embedding table is stored twice: in rows, and packed for matrix products.
-    const modelfile::GgufTensor* const table = file->FindTensor("token_embd.weight");
-    if (table != nullptr) plan.request.weight_bytes += table->data.size();
-  }
-  return plan;
-}
-
-Result<std::string> PlanText(const Plan& plan) {
-  KVGATE_TRY(const Capacity capacity, ComputeCapacity(plan.shape, plan.request));
-  KVGATE_TRY(const std::vector<Variant> variants, CompareAttention(plan));
-  std::string text = HeadLines(plan, capacity);
-  const bool has_memory = plan.request.memory_bytes > 0;
-  if (has_memory) {
-    text += fmt::format(
-        "\nsequences that fit into {}: {}\n  = KV memory / one sequence\n"
-        "KV memory     {}\n  = {}\n",
-        Binary(plan.request.memory_bytes), Grouped(capacity.sequences_fit),
-        Both(capacity.kv_room_bytes),
-        plan.request.is_device
-            ? "nine tenths of what the device has beside weights, overhead and a reserve of "
-              "512 MiB: what serve takes unless engine.kv_memory says otherwise"
-            : "memory - weights - overhead");
-  }
-  text += fmt::format("\nthe same shape  KV heads  KV per token  one sequence  {}\n",
-                      has_memory ? "sequences that fit" : "peak KV");
-  for (const Variant& variant : variants) {
-    const bool is_own = variant.shape.num_kv_heads == plan.shape.num_kv_heads;
-    text += fmt::format("{:<14}  {:>8}  {:>12}  {:>12}  {:>18}\n",
-                        fmt::format("{}{}", variant.name, is_own ? " (its own)" : ""),
-                        variant.shape.num_kv_heads, Binary(variant.capacity.kv_token_bytes),
-                        Binary(variant.capacity.sequence_bytes),
-                        has_memory ? Grouped(variant.capacity.sequences_fit)
-                                   : Binary(variant.capacity.peak_kv_bytes));
-  }
-  return text;
-}
-
-Result<std::string> PlanJson(const Plan& plan) {
-  KVGATE_TRY(const Capacity capacity, ComputeCapacity(plan.shape, plan.request));
-  KVGATE_TRY(const std::vector<Variant> variants, CompareAttention(plan));
-  nlohmann::ordered_json json = {{"model", plan.shape.name},
-                                 {"num_layers", plan.shape.num_layers},
-                                 {"num_heads", plan.shape.num_heads},
-                                 {"num_kv_heads", plan.shape.num_kv_heads},
-                                 {"head_dim", plan.shape.head_dim},
-                                 {"context_tokens", plan.request.context_tokens},
-                                 {"num_sequences", plan.request.num_sequences},
-                                 {"kv_dtype", kernels::DTypeName(plan.request.kv_dtype)},
-                                 {"memory_bytes", plan.request.memory_bytes},
-                                 {"is_device", plan.request.is_device}};
-  json.update(CapacityJson(capacity));
-  for (const Variant& variant : variants) {
-    nlohmann::ordered_json entry = {{"attention", variant.name},
-                                    {"num_kv_heads", variant.shape.num_kv_heads}};
-    entry.update(CapacityJson(variant.capacity));
-    json["variants"].push_back(std::move(entry));
-  }
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 namespace {
 
 constexpr const char* kFooter =
@@ -229,37 +30,52 @@ constexpr const char* kFooter =
     "Texts that give Llama-2 70B 2.5 GB of KV at 4096 tokens count 4 bytes a value: with 8 KV "
     "heads in f16 it is 1.25 GiB; with one KV head for each of its 64 heads it would be 10 GiB.\n"
     "Without --memory the memory of this machine counts; with --device cuda what is free of the "
-    "device, and a step is as long as it is there.";
+    "device, and a step is as long as it is there.\n"
+    "Speeds are limits by roofline: a step takes as long as the slower of its products and of the "
+    "bytes that it reads. What waits, samples and travels comes on top.";
 
 struct PlanFlags {
   std::string model;
-  CapacityRequest request;
+  std::vector<std::string> compared;
+  model::CapacityRequest request;
   std::string kv_dtype = "f16";
   std::string weight_dtype = "f16";
   std::string memory;
   std::string device = "cpu";
+  plan::MachineFlags machine;
+  ConfigFlags config;
+  server::TargetFlags target;
   int context = 0;
+  int prompt = 0;
+  int output = 0;
+  bool lengths_of_ledger = false;
+  bool grid = false;
   bool json = false;
 };
 
-Result<int> RunPlan(const PlanFlags& flags) {
-  CapacityRequest request = flags.request;
+// The memory, whose it is, and how long a step is there.
+Result<model::CapacityRequest> RequestOf(const PlanFlags& flags) {
+  model::CapacityRequest request = flags.request;
   request.kv_dtype = kernels::FindDType(flags.kv_dtype).value();
   request.weight_dtype = kernels::FindDType(flags.weight_dtype).value();
   request.memory_bytes = runtime::machine::MemoryLimit();
-  if (flags.device == "cuda") {
+  const model::MachineSpeed* const machine = model::FindKnownMachine(flags.machine.name);
+  if (flags.device == "cuda" || machine != nullptr) {
     config::Config config;
     runtime::machine::ApplyDeviceDefaults({.is_cuda = true}, 0, config);
     request.is_device = true;
     request.step_tokens = config.engine.step_tokens;
-    if (flags.memory.empty()) {
+    if (machine != nullptr) {
+      request.memory_bytes = machine->memory_bytes;
+    } else if (flags.memory.empty()) {
       config.engine.device = "cuda";
       const Result<runtime::machine::DeviceChoice> choice =
           runtime::machine::ChooseDevice(config.engine, runtime::machine::ProbeDevices());
       if (!choice) {
-        return MakeError(
-            choice.error().code, "cli",
-            fmt::format("{}; or name the device's memory with --memory", choice.error().detail));
+        return MakeError(choice.error().code, "cli",
+                         fmt::format("{}; or name the device's memory with --memory, or a machine "
+                                     "with --machine",
+                                     choice.error().detail));
       }
       request.memory_bytes = choice->cuda.bytes_free;
     }
@@ -267,11 +83,92 @@ Result<int> RunPlan(const PlanFlags& flags) {
   if (!flags.memory.empty()) {
     KVGATE_TRY(request.memory_bytes, config::ParseBytes(flags.memory));
   }
-  KVGATE_TRY(Plan plan, FindPlan(flags.model, request));
-  plan.request.context_tokens = flags.context > 0 ? flags.context : plan.shape.context_length;
-  KVGATE_TRY(const std::string text, flags.json ? PlanJson(plan) : PlanText(plan));
+  return request;
+}
+
+// The lengths that were said, else those of the ledger, else a short prompt's and its answer's.
+Result<model::SpeedRequest> LengthsOf(const PlanFlags& flags) {
+  model::SpeedRequest lengths;
+  if (flags.lengths_of_ledger) {
+    KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
+    KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
+    const store::ServerAddress server =
+        server::FindServer(flags.target, runtime::DataDirOf(config));
+    if (server.url.empty()) {
+      return MakeError(ErrorCode::kUnavailable, "cli",
+                       "no server holds this data directory: start `kvgate serve`, or name one "
+                       "with --url");
+    }
+    KVGATE_TRY(const plan::Lengths found, plan::LengthsOfLedger(server, authorization));
+    lengths = {.prompt_tokens = found.prompt_tokens, .output_tokens = found.output_tokens};
+  }
+  if (flags.prompt > 0) lengths.prompt_tokens = flags.prompt;
+  if (flags.output > 0) lengths.output_tokens = flags.output;
+  return lengths;
+}
+
+Result<int> RunPlan(const PlanFlags& flags) {
+  std::vector<std::string> models = flags.compared;
+  if (!flags.model.empty()) models.insert(models.begin(), flags.model);
+  if (models.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "cli", "name a --model, or several to --compare");
+  }
+  KVGATE_TRY(const model::CapacityRequest request, RequestOf(flags));
+  KVGATE_TRY(const model::SpeedRequest lengths, LengthsOf(flags));
+  std::vector<plan::Plan> plans;
+  for (const std::string& model : models) {
+    KVGATE_TRY(plan::Plan planned, plan::FindPlan(model, request));
+    // The ledger's lengths are what sequences come to; without them the model's own context counts.
+    const int by_lengths = lengths.prompt_tokens + lengths.output_tokens;
+    planned.request.context_tokens = flags.context > 0         ? flags.context
+                                     : flags.lengths_of_ledger ? by_lengths
+                                                               : planned.shape.context_length;
+    planned.lengths = lengths;
+    plans.push_back(std::move(planned));
+  }
+  KVGATE_TRY(
+      const std::optional<plan::FoundMachine> machine,
+      plan::FindMachine(flags.machine, request.is_device, plans.front().request.weight_dtype));
+  for (plan::Plan& planned : plans) {
+    if (!machine) continue;
+    planned.machine = machine->speed;
+    planned.machine_note = machine->note;
+  }
+  const plan::Plan& first = plans.front();
+  const auto print = [&]() -> Result<std::string> {
+    if (!flags.compared.empty())
+      return flags.json ? plan::CompareJson(plans) : plan::CompareText(plans);
+    if (flags.grid) return flags.json ? plan::GridJson(first) : plan::GridText(first);
+    return flags.json ? plan::PlanJson(first) : plan::PlanText(first);
+  };
+  KVGATE_TRY(const std::string text, print());
   fmt::print("{}", text);
   return 0;
+}
+
+void AddSpeedFlags(CLI::App& command, const std::shared_ptr<PlanFlags>& flags) {
+  std::string machines;
+  for (const model::MachineSpeed& machine : model::KnownMachines()) {
+    machines += fmt::format("{}{}", machines.empty() ? "" : ", ", machine.name);
+  }
+  command.add_option("--machine", flags->machine.name,
+                     "whose speeds and memory count instead of this machine's: " + machines);
+  command.add_option("--tflops", flags->machine.tflops, "its products: TFLOP/s of 16-bit floats")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--bandwidth", flags->machine.gb_per_second, "its memory: GB/s")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--prompt", flags->prompt, "tokens of a prompt, for its speed [1024]")
+      ->check(CLI::Range(1, 1 << 28));
+  command.add_option("--output", flags->output, "tokens of an answer [256]")
+      ->check(CLI::Range(1, 1 << 28));
+  command.add_flag("--lengths-of-ledger", flags->lengths_of_ledger,
+                   "both as 95 of 100 of a server's newest requests have them, and the context as "
+                   "their sum");
+  AddDataDirFlag(command, flags->config);
+  server::AddTargetFlags(command, flags->target);
+  command.add_flag("--grid", flags->grid, "batches by contexts: what fits, and how fast it is");
+  command.add_option("--compare", flags->compared, "models side by side, by KV heads")
+      ->expected(1, 16);
 }
 
 }  // namespace
@@ -279,12 +176,10 @@ Result<int> RunPlan(const PlanFlags& flags) {
 void AddPlan(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command =
-      app.add_subcommand("plan", "What a model, a context and sequences need of memory");
+      app.add_subcommand("plan", "What a model, a context and sequences need, and how fast it is");
   command->footer(kFooter);
-  command
-      ->add_option("--model", flags->model,
-                   "a GGUF file, a Hugging Face folder, or one of: " + KnownNames())
-      ->required();
+  command->add_option("--model", flags->model,
+                      "a GGUF file, a Hugging Face folder, or one of: " + plan::KnownNames());
   command->add_option("--context", flags->context, "tokens of a sequence; default: the model's own")
       ->check(CLI::Range(1, 1 << 28));
   command->add_option("--sequences", flags->request.num_sequences, "at once")
@@ -303,6 +198,7 @@ void AddPlan(CLI::App& app, Run& chosen) {
   command->add_option("--device", flags->device, "whose memory it is: cpu, or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  AddSpeedFlags(*command, flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &chosen] { chosen = [flags] { return RunPlan(*flags); }; });
 }

@@ -16,6 +16,7 @@
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
+#include "gateway/cli/stats_by.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/runtime/data_tier.h"
 #include "store/rocks_data_directory.h"
@@ -28,6 +29,10 @@ using Json = nlohmann::json;
 struct StatsFlags {
   ConfigFlags config;
   server::TargetFlags target;
+  std::string by;
+  std::string since;
+  bool csv = false;
+  bool jsonl = false;
   bool json = false;
 };
 
@@ -251,7 +256,36 @@ void AddStats(CLI::App& app, Run& chosen) {
   AddDataDirFlag(*command, flags->config);
   server::AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "as the server gives it");
-  command->callback([flags, &chosen] { chosen = [flags] { return Stats(*flags); }; });
+  command->add_option("--by", flags->by,
+                      "sums by day, source, model, upstream, tenant, key, session, prompt, break, "
+                      "tool or server");
+  command->add_option("--since", flags->since, "7d, 36h, 90m: with --by, by default 30d");
+  CLI::App* records = command->add_subcommand("export", "The records, newest first, to stdout");
+  AddDataDirFlag(*records, flags->config);
+  server::AddTargetFlags(*records, flags->target);
+  records->add_option("--since", flags->since, "7d, 36h, 90m; by default all");
+  CLI::Option* const csv = records->add_flag("--csv", flags->csv, "one line for each record");
+  records->add_flag("--jsonl", flags->jsonl, "one line of JSON for each record (the default)")
+      ->excludes(csv);
+  records->callback([flags, &chosen] {
+    chosen = [flags] {
+      return ExportRecords({.config = flags->config,
+                            .target = flags->target,
+                            .since = flags->since,
+                            .csv = flags->csv});
+    };
+  });
+  command->callback([flags, &chosen, records] {
+    if (records->parsed()) return;
+    chosen = [flags]() -> Result<int> {
+      if (flags->by.empty()) return Stats(*flags);
+      return StatsBy({.config = flags->config,
+                      .target = flags->target,
+                      .by = flags->by,
+                      .since = flags->since,
+                      .json = flags->json});
+    };
+  });
 }
 
 }  // namespace kvgate::cli

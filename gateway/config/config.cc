@@ -33,6 +33,15 @@ std::optional<std::string> SetListen(const Value& value, Config& config) {
   return std::nullopt;
 }
 
+// Empty: nothing is sent.
+std::optional<std::string> SetEndpoint(const Value& value, std::string& out) {
+  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && text->empty()) {
+    out.clear();
+    return std::nullopt;
+  }
+  return SetUrl(value, out);
+}
+
 std::optional<std::string> SetPrices(const Value& value, Config& config) {
   std::string text;
   if (auto problem = SetString(value, text)) return problem;
@@ -60,6 +69,7 @@ constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "atte
 constexpr std::string_view kSessionModes[] = {"summary", "hard", "off"};
 constexpr std::string_view kIdleChoices[] = {"off", "auto"};
 constexpr std::string_view kSummaryKeys[] = {"own", "caller"};
+constexpr std::string_view kMetricsCompat[] = {"vllm"};
 constexpr int64_t kTokensMax = 1 << 30;
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
@@ -237,11 +247,39 @@ constexpr Key kKeys[] = {
     {"ledger", "excerpts", [](const Value& v, Config& c) { return SetBool(v, c.ledger.excerpts); }},
     {"ledger", "records",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.records); }},
+    {"ledger", "segments",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.segments); }},
     {"ledger", "retention_days",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 36'500, c.ledger.retention_days); }},
     {"metrics", "key_env",
      [](const Value& v, Config& c) { return SetString(v, c.metrics.key_env); }},
     {"metrics", "sha256", [](const Value& v, Config& c) { return SetSha256(v, c.metrics.sha256); }},
+    {"metrics", "compat",
+     [](const Value& v, Config& c) {
+       return SetChoices(v, kMetricsCompat, c.metrics.compat);
+     }},
+    {"telemetry", "endpoint",
+     [](const Value& v, Config& c) { return SetEndpoint(v, c.telemetry.endpoint); }},
+    {"telemetry", "headers_env",
+     [](const Value& v, Config& c) { return SetString(v, c.telemetry.headers_env); }},
+    {"telemetry", "service_name",
+     [](const Value& v, Config& c) { return SetName(v, c.telemetry.service_name); }},
+    {"telemetry", "ca_file",
+     [](const Value& v, Config& c) { return SetString(v, c.telemetry.ca_file); }},
+    {"telemetry", "spans",
+     [](const Value& v, Config& c) { return SetBool(v, c.telemetry.spans); }},
+    {"telemetry", "metrics",
+     [](const Value& v, Config& c) { return SetBool(v, c.telemetry.metrics); }},
+    {"telemetry", "interval_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, 3600, c.telemetry.interval_seconds);
+     }},
+    {"telemetry", "timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, 600, c.telemetry.timeout_seconds);
+     }},
+    {"telemetry", "queue",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.telemetry.queue); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
     {"limits", "bodies",
@@ -403,7 +441,7 @@ std::string Missing(const KeyConfig& key) {
 }
 
 // Tables of later versions, listed so that their error says "not supported yet" and not "unknown".
-constexpr std::string_view kLaterTables[] = {"telemetry", "prompt"};
+constexpr std::string_view kLaterTables[] = {"prompt"};
 
 std::vector<std::string_view> TableNames() {
   std::vector<std::string_view> names = {"upstream", "route", "key"};

@@ -139,6 +139,7 @@ struct LedgerConfig {
   std::filesystem::path prices;  // a file whose rows take precedence over the built-in prices
   int64_t records = 100'000;     // request records kept; the totals go on counting
   int64_t retention_days = 30;   // records older than this are deleted
+  int64_t segments = 20'000;     // of so many newest records the parts of the prompt are kept
   bool excerpts = true;          // records show a few words around the place where a prefix broke
 
   friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
@@ -148,8 +149,25 @@ struct LedgerConfig {
 struct MetricsConfig {
   std::string key_env;  // the variable that holds the key; or:
   std::string sha256;   // its SHA-256 in hex
+  // Names of other engines under which the local engine's numbers stand as well: "vllm".
+  std::vector<std::string> compat = {};
 
   friend bool operator==(const MetricsConfig&, const MetricsConfig&) = default;
+};
+
+// Where spans and metrics of requests are sent, as OTLP over HTTP in JSON.
+struct TelemetryConfig {
+  std::string endpoint;                 // a collector's, without /v1/traces; empty: nothing is sent
+  std::string headers_env;              // the variable that holds more headers: "NAME=VALUE,…"
+  std::string service_name = "kvgate";  // of the resource
+  std::string ca_file;                  // PEM; empty: the system's
+  bool spans = true;                    // one for each request
+  bool metrics = true;
+  int interval_seconds = 5;  // how often both are sent; spans also when many wait
+  int timeout_seconds = 10;  // for the collector's answer
+  int queue = 4096;          // requests that wait to be sent; further ones are dropped, and counted
+
+  friend bool operator==(const TelemetryConfig&, const TelemetryConfig&) = default;
 };
 
 struct LimitsConfig {
@@ -180,9 +198,9 @@ struct UpstreamConfig {
   std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
   // The endpoints that an openai upstream has: chat, responses; requests for others are translated.
   std::vector<std::string> endpoints = {"chat", "responses"};
-  std::string mode = "pin";              // observe, pin, stabilize
-  std::vector<std::string> rules_off;    // names of the modes' rules that are not applied
-  bool cache_ttl = true;                 // false: it accepts no ttl in a cache_control
+  std::string mode = "pin";            // observe, pin, stabilize
+  std::vector<std::string> rules_off;  // names of the modes' rules that are not applied
+  bool cache_ttl = true;               // false: it accepts no ttl in a cache_control
   // Of its models, for the windows of sessions; 0: as its list of models or the prices file say.
   int context_tokens = 0;
   std::string api_key_env;               // empty: the caller's own credential is passed on
@@ -251,6 +269,7 @@ struct Config {
   SessionsConfig sessions;
   LedgerConfig ledger;
   MetricsConfig metrics;
+  TelemetryConfig telemetry;
   LimitsConfig limits;
   std::vector<UpstreamConfig> upstreams;
   std::vector<RouteConfig> routes;

@@ -375,6 +375,7 @@ Task<bool> Connection::Send(Response response, std::string_view route) {
       .requests.With({route, {status.data(), status.size()}})
       .Add();
   KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, response.status);
+  proxy::request::LogRefusal(request_id_, route, "", response);
   std::string_view id_name;
   if (parser_) {
     const auto& message = parser_->get();

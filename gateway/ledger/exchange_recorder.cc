@@ -1,5 +1,6 @@
 #include "gateway/ledger/exchange_recorder.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -41,6 +42,8 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
   record.provider = start.provider;
   record.model = start.model;
   record.tenant = start.tenant;
+  record.key = start.key;
+  record.session = start.session;
   record.stream = start.stream;
   record.purpose = start.purpose;
   record.received_bytes = start.body.size();
@@ -77,12 +80,19 @@ void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view b
 void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {
   record_.status = head.status;
   record_.upstream_request_id = head.upstream_request_id;
+  is_stream_ = head.content_type.starts_with("text/event-stream");
   reader_.emplace(UsageReader::Body{.endpoint = answered_endpoint_,
                                     .content_type = head.content_type,
                                     .content_encoding = head.content_encoding});
 }
 
 void ExchangeRecorder::OnBody(std::string_view piece) {
+  if (is_stream_ && !piece.empty()) {
+    const SteadyClock::time_point now = SteadyClock::now();
+    if (first_piece_) longest_gap_ = std::max(longest_gap_, now - last_piece_);
+    if (!first_piece_) first_piece_ = now;
+    last_piece_ = now;
+  }
   if (reader_) reader_->Feed(piece);
 }
 
@@ -95,6 +105,15 @@ void ExchangeRecorder::TakeUsage() {
   record_.service_tier = facts.service_tier.view();
   record_.provider_reason = facts.provider_reason.view();
   record_.usage_unknown = reader_->unreadable().empty() ? "not reported" : reader_->unreadable();
+}
+
+// The first piece and the last hold the first token and the last, about.
+void ExchangeRecorder::TakePieces() {
+  if (!first_piece_ || last_piece_ == *first_piece_) return;
+  record_.timings.decode_us = ToMicroseconds(last_piece_ - *first_piece_);
+  record_.timings.itl_us_max = ToMicroseconds(longest_gap_);
+  if (!record_.usage || record_.usage->output_tokens < 2) return;
+  record_.timings.tpot_us = record_.timings.decode_us / (record_.usage->output_tokens - 1);
 }
 
 void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
@@ -110,6 +129,7 @@ void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
   record_.timings.first_byte_us = ToMicroseconds(end.first_byte);
   record_.timings.ttft_us = ToMicroseconds(end.first_body);
   record_.timings.total_us = ToMicroseconds(end.ended);
+  TakePieces();
   // Called once only, because its conclusions affect later requests.
   if (const auto preparation = std::exchange(preparation_, nullptr);
       preparation && hooks_.complete && !end.superseded) {

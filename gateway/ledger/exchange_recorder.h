@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/clock.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/upstream/body_digests.h"
@@ -45,6 +46,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
 
  private:
   void TakeUsage();
+  void TakePieces();
   void TakeEnd(const upstream::ExchangeEnd& end);
 
   RequestRecord record_;
@@ -52,6 +54,11 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   std::optional<UsageReader> reader_;           // set once the head has come
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if there was none
   const Hooks hooks_;
+  // The times of an answer's pieces, if it is a stream.
+  bool is_stream_ = false;
+  std::optional<SteadyClock::time_point> first_piece_;
+  SteadyClock::time_point last_piece_;
+  SteadyClock::duration longest_gap_{0};
 };
 
 }  // namespace kvgate::ledger

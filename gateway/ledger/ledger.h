@@ -1,15 +1,18 @@
 // The Ledger keeps one record of every request, and sums. Add never waits for a disk: a thread
-// writes queued records and the changed sums in one step, a few times a second or more often, so
-// that they agree after a crash, and whatever was added more than a second before it is kept.
+// writes queued records, their segments, the changed sums and rollups in one step, a few times a
+// second or more often, so that they agree after a crash, and whatever was added more than a second
+// before it is kept.
 //
 // The queue is bounded: if the disk does not take records, they are dropped and counted, and the
-// sums still include their requests. The newest records are kept, bounded by number and age.
+// sums still include their requests; rollups do not. The newest records are kept, bounded by number
+// and age.
 // Thread-safe. The objects in Options must outlive it.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +25,14 @@
 #include "base/result.h"
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/prices.h"
+#include "gateway/ledger/record_filter.h"
 #include "gateway/ledger/request_record.h"
+#include "gateway/ledger/rollup/entry.h"
+#include "gateway/ledger/rollup/recent_models.h"
+#include "gateway/ledger/rollup/rollup_reader.h"
+#include "gateway/ledger/rollup/rollups.h"
+#include "gateway/ledger/rollup/warm_caches.h"
+#include "gateway/ledger/segment/segment_rows.h"
 #include "gateway/ledger/totals.h"
 #include "gateway/metrics/registry.h"
 #include "gateway/upstream/body_digests.h"
@@ -40,6 +50,7 @@ class Ledger final : public upstream::ExchangeLog {
     size_t queue_max = 8192;        // records waiting for the writer; further ones are dropped
     int64_t records_max = 100'000;  // 0: no records are kept
     int64_t retention_days = 30;
+    int64_t segments_max = 20'000;  // of so many newest records the segments are kept
     // A step writes this long after its first record came, or as soon as so many wait: a long step
     // would hold up requests for milliseconds where there are few processors.
     std::chrono::milliseconds write_interval{200};
@@ -47,6 +58,9 @@ class Ledger final : public upstream::ExchangeLog {
     // Adds to the records of prepared requests before they are priced and counted. It runs on the
     // thread on which the exchange ends. May be empty.
     ExchangeRecorder::Complete complete = {};
+    // Called once for each counted record, on the thread that adds it, before it is queued and
+    // while no lock is held. It must be quick. May be empty.
+    std::function<void(const RequestRecord&)> on_record = {};
   };
   // Continues the sums that an earlier process stored.
   explicit Ledger(const Options& options);
@@ -57,6 +71,7 @@ class Ledger final : public upstream::ExchangeLog {
 
   // Prices the record, counts it and queues it.
   void Add(RequestRecord record);
+  const Prices& prices() const { return options_.prices; }
   // Where the SHA-256 of bodies are computed.
   upstream::BodyDigests& digests() { return digests_; }
   // Sets the record's cost, if the usage and a price are known.
@@ -70,41 +85,69 @@ class Ledger final : public upstream::ExchangeLog {
     int64_t limit = 50;                      // 1 to 1000
     std::string before = {};                 // an id; only older records are listed
     std::optional<std::string> tenant = {};  // whose records; not set: everybody's
+    RecordFilter filter = {};                // which of them
   };
   // Returns JSON, newest first: {"data": [RECORD …], "has_more": true}. It includes all records
   // added before the call.
   Result<std::string> List(const ListArgs& args);
-  // Returns one record; kNotFound if there is none, or if it belongs to another tenant.
+  // Calls `visit` for each record that List would return, without the bound of 1000, until it
+  // returns false. It may take long; records that come meanwhile are not visited.
+  Result<void> Visit(const ListArgs& args, const std::function<bool(const RequestRecord&)>& visit);
+  // Returns one record with its segments; kNotFound if there is none, or if it belongs to another
+  // tenant.
   Result<std::string> Get(std::string_view id, std::optional<std::string_view> tenant = {});
-  // Writes the sums and the writer's state as an object; with a tenant, only that tenant's sum.
+  // Returns the segments of a record; none if they are not kept any more. It may wait for the disk.
+  Result<std::vector<segment::RecordSegment>> SegmentsOf(std::string_view id);
+  // Returns sums by time as JSON, of one tenant or of everybody; it includes all records added
+  // before the call. Fails as ReadRollups does.
+  Result<std::string> Rollups(rollup::Query query, std::optional<std::string_view> tenant = {});
+  // Writes the sums, the clocks of warm caches, and the writer's state as an object; with a tenant,
+  // only what is that tenant's.
   void WriteStats(protocol::form::JsonWriter& json,
                   std::optional<std::string_view> tenant = {}) const;
+  // Writes the models of the last hour as an array.
+  void WriteModels(protocol::form::JsonWriter& json,
+                   std::optional<std::string_view> tenant = {}) const;
   void Collect(metrics::TextWriter& writer) const;
   // Returns when all records added so far are written, or have failed to be.
   void Flush();
 
  private:
+  // A record on its way to the store.
+  struct Queued {
+    std::string id = {};
+    std::string row = {};  // as stored, about a fifth of a record's size; empty: it is not kept
+    std::string segments = {};  // empty: they are not kept
+    rollup::Entry entry = {};
+  };
   void Count(RequestRecord& record);
+  Queued ToQueued(const RequestRecord& record) const;
   void Run();
   void WriteQueued();
-  bool Write(std::vector<store::meta::MetaWrite> writes);
+  bool Write(std::vector<Queued> queued);
+  Result<std::vector<store::meta::MetaWrite>> RowsOf(std::vector<Queued> queued,
+                                                     int64_t num_stored);
   void Retire(int64_t now_us);
+  void RetireParts(int64_t now_us);
   void Restore();
-  Result<void> SealWords();
+  void RestoreClocks();
 
   const Options options_;
   const size_t step_records_;
   upstream::BodyDigests digests_;
   mutable std::mutex mutex_;  // guards the queue and the sums
   std::condition_variable wake_;
-  // Rows as stored, about a fifth of a record's size; empty rows if records are not kept.
-  std::vector<store::meta::MetaWrite> queue_;
+  std::vector<Queued> queue_;
   Totals totals_;
+  rollup::RecentModels models_;
+  rollup::WarmCaches clocks_;
   uint64_t num_dropped_ = 0;
   bool stopping_ = false;
   std::mutex write_mutex_;  // held while records go to the store; taken before mutex_
   int64_t num_stored_ = 0;
   std::map<std::string, std::string> unwritten_;  // sums that the store has not accepted yet
+  std::optional<rollup::Rollups> rollups_;        // set if there is a store
+  std::optional<segment::SegmentRows> segments_;  // likewise
   int64_t retire_at_us_ = 0;
   std::string retired_;      // the key that was deleted last
   bool retires_on_ = false;  // the last step may have left old records

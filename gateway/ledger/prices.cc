@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/regular_file.h"
-#include "gateway/ledger/prices_data.h"
+#include "gateway/ledger/data/prices_data.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -256,7 +256,7 @@ bool FitsGlob(std::string_view glob, std::string_view text) {
 
 const Prices& Prices::Builtin() {
   static const Prices prices = [] {
-    Result<Prices> parsed = Parse(kPricesJson, "prices.json");
+    Result<Prices> parsed = Parse(data::kPricesJson, "prices.json");
     KVGATE_CHECK(parsed.has_value(), "the built-in prices cannot be read");
     return std::move(*parsed);
   }();

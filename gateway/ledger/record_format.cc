@@ -9,9 +9,10 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 5;
-// Version 4 knew of no held lines. Version 3 had a break's excerpts in clear; version 2 had edits
-// without counts and nothing behind them. Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 6;
+// Version 5 had neither session, key, tiers nor the times of decoding. Version 4 knew of no held
+// lines. Version 3 had a break's excerpts in clear; version 2 had edits without counts and nothing
+// behind them. Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
@@ -31,6 +32,10 @@ constexpr uint64_t kBreakKnown = 256;
 constexpr uint64_t kAttributed = 512;
 constexpr uint64_t kReasonGiven = 1024;
 constexpr uint64_t kHeldStale = 2048;
+constexpr uint64_t kNamed = 4096;    // its key, session, prompt or asked_model
+constexpr uint64_t kSpanned = 8192;  // the times of prefill and decode
+constexpr uint64_t kTiered = 16384;  // tokens by tier
+constexpr uint64_t kEstimated = 32768;
 
 bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
@@ -212,10 +217,45 @@ void SourceMembers(Direction& direction, Tokens& tokens) {
   direction.Signed(tokens.nanodollars);
 }
 
+template <typename Direction, typename Record>
+void NameMembers(Direction& direction, Record& record) {
+  direction.Text(record.key);
+  direction.Text(record.session);
+  direction.Name(record.prompt);
+  direction.Text(record.asked_model);
+}
+
+template <typename Direction, typename Timings>
+void SpanMembers(Direction& direction, Timings& timings) {
+  direction.Signed(timings.prefill_us);
+  direction.Signed(timings.decode_us);
+  direction.Signed(timings.tpot_us);
+  direction.Signed(timings.itl_us_max);
+}
+
+template <typename Direction, typename Tiers>
+void TierMembers(Direction& direction, Tiers& tiers) {
+  direction.Signed(tiers.device);
+  direction.Signed(tiers.host);
+  direction.Signed(tiers.disk);
+  direction.Signed(tiers.computed);
+}
+
+// The flags of what came with version 6.
+uint64_t NewFlagsOf(const RequestRecord& record) {
+  const RequestTimings& timings = record.timings;
+  const bool is_named = !(record.key.empty() && record.session.empty() && record.prompt.empty() &&
+                          record.asked_model.empty());
+  const bool is_spanned = timings.prefill_us >= 0 || timings.decode_us >= 0 ||
+                          timings.tpot_us >= 0 || timings.itl_us_max >= 0;
+  return (is_named ? kNamed : 0) | (is_spanned ? kSpanned : 0) | (record.tiers ? kTiered : 0) |
+         (record.is_estimated ? kEstimated : 0);
+}
+
 uint64_t FlagsOf(const RequestRecord& record) {
   const bool same = record.received_sha256 && record.sent_sha256 &&
                     record.received_sha256->bytes == record.sent_sha256->bytes;
-  return (record.stream ? kStream : 0) | (record.usage ? kUsageKnown : 0) |
+  return NewFlagsOf(record) | (record.stream ? kStream : 0) | (record.usage ? kUsageKnown : 0) |
          (record.cost ? kCostKnown : 0) | (record.received_sha256 ? kReceivedDigest : 0) |
          (record.sent_sha256 && !same ? kSentDigest : 0) | (same ? kSentIsReceived : 0) |
          (!record.mode.empty() || !record.conversation.empty() ? kPrepared : 0) |
@@ -273,6 +313,9 @@ void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring,
   }
   if ((flags & kReasonGiven) != 0) writer.Text(record.provider_reason);
   if (record.held_stale) HoldMembers(writer, *record.held_stale);
+  if ((flags & kNamed) != 0) NameMembers(writer, record);
+  if ((flags & kSpanned) != 0) SpanMembers(writer, record.timings);
+  if (record.tiers) TierMembers(writer, *record.tiers);
 }
 
 bool ReadBreak(Reader& reader, char version, const Keyring& ring, RequestRecord& record) {
@@ -312,6 +355,10 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
   }
   if ((flags & kReasonGiven) != 0) reader.Text(record.provider_reason);
   if ((flags & kHeldStale) != 0) HoldMembers(reader, record.held_stale.emplace());
+  if ((flags & kNamed) != 0) NameMembers(reader, record);
+  if ((flags & kSpanned) != 0) SpanMembers(reader, record.timings);
+  if ((flags & kTiered) != 0) TierMembers(reader, record.tiers.emplace());
+  record.is_estimated = (flags & kEstimated) != 0;
   return true;
 }
 

@@ -15,7 +15,7 @@ namespace kvgate::ledger {
 // Encodes a record, cut to the bounds of request_record.h, in the layout of store/FORMAT.md. The
 // excerpts of prompts in it are sealed.
 std::string EncodeRecord(const RequestRecord& record, const Keyring& ring);
-// Decodes this version and the two before it. Returns nullopt if the bytes are no record, or are of
+// Decodes this version and those from 2 on. Returns nullopt if the bytes are no record, or are of
 // an unknown version. Excerpts that were sealed with another secret are left out.
 std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring& ring);
 // Returns true if the record may hold prompt text that is not sealed.

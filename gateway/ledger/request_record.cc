@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "gateway/ledger/segment/segment_format.h"
 #include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::ledger {
@@ -102,8 +103,9 @@ void WriteBreak(const RecordBreak& found, JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteAttribution(const std::vector<SourceTokens>& sources, JsonWriter& json) {
-  json.Key("attribution").BeginObject();
+void WriteAttribution(const RequestRecord& record, JsonWriter& json) {
+  const std::vector<SourceTokens>& sources = record.attribution;
+  json.Key("estimated").Bool(record.is_estimated).Key("attribution").BeginObject();
   for (size_t i = 0; i < std::min(sources.size(), kRecordSourcesMax); ++i) {
     json.Key(CutName(sources[i].source)).BeginObject();
     json.Key("cached").Integer(sources[i].cached).Key("written").Integer(sources[i].written);
@@ -113,14 +115,44 @@ void WriteAttribution(const std::vector<SourceTokens>& sources, JsonWriter& json
   json.EndObject();
 }
 
+void WriteTimings(const RequestTimings& timings, JsonWriter& json) {
+  json.Key("timings").BeginObject();
+  WriteTime("queue_us", timings.queue_us, json);
+  WriteTime("first_byte_us", timings.first_byte_us, json);
+  WriteTime("ttft_us", timings.ttft_us, json);
+  WriteTime("prefill_us", timings.prefill_us, json);
+  WriteTime("decode_us", timings.decode_us, json);
+  WriteTime("tpot_us", timings.tpot_us, json);
+  WriteTime("itl_us_max", timings.itl_us_max, json);
+  WriteTime("total_us", timings.total_us, json);
+  json.EndObject();
+}
+
+// Writes who asked for what, and who answered.
+void WriteParties(const RequestRecord& record, JsonWriter& json) {
+  json.Key("dialect").String(upstream::wire::DialectName(record.dialect));
+  json.Key("endpoint").String(EndpointName(record.endpoint));
+  json.Key("path").String(Cut(record.path));
+  json.Key("upstream").String(Cut(record.upstream));
+  json.Key("provider").String(Cut(record.provider));
+  json.Key("model").String(Cut(record.model));
+  WriteText("asked_model", record.asked_model, json);
+  WriteText("answered_by", record.answered_by, json);
+  json.Key("tenant").String(Cut(record.tenant));
+  WriteText("key", record.key, json);
+  WriteText("session", record.session, json);
+  WriteText("prompt", CutName(record.prompt), json);
+}
+
 }  // namespace
 
 void BoundRecord(RequestRecord& record) {
   const auto cut = [](std::string& text, size_t bytes_max) {
     if (text.size() > bytes_max) text.resize(bytes_max);
   };
-  for (std::string* text : {&record.model, &record.answered_by, &record.path, &record.error,
-                            &record.upstream_request_id, &record.tenant, &record.provider_reason}) {
+  for (std::string* text : {&record.model, &record.asked_model, &record.answered_by, &record.path,
+                            &record.error, &record.upstream_request_id, &record.tenant, &record.key,
+                            &record.session, &record.provider_reason}) {
     cut(*text, kRecordTextBytesMax);
   }
   if (record.plan) cut(record.plan->reason, kRecordTextBytesMax);
@@ -135,7 +167,8 @@ void BoundRecord(RequestRecord& record) {
   for (RecordEdit& edit : record.edits) cut(edit.rule, kRecordNameBytesMax);
   if (record.attribution.size() > kRecordSourcesMax) record.attribution.resize(kRecordSourcesMax);
   for (SourceTokens& tokens : record.attribution) cut(tokens.source, kRecordNameBytesMax);
-  for (std::string* name : {&record.mode, &record.conversation, &record.conversation_origin}) {
+  for (std::string* name :
+       {&record.mode, &record.conversation, &record.conversation_origin, &record.prompt}) {
     cut(*name, kRecordNameBytesMax);
   }
 }
@@ -203,31 +236,18 @@ std::string_view EndpointName(Endpoint endpoint) {
   return "other";
 }
 
-std::string RecordJson(const RequestRecord& record) {
+std::string RecordJson(const RequestRecord& record, bool with_segments) {
   std::string out;
   out.reserve(1024);
   JsonWriter json(out);
   json.BeginObject().Key("id").String(Cut(record.id)).Key("time_us").Integer(record.time_us);
-  json.Key("dialect").String(upstream::wire::DialectName(record.dialect));
-  json.Key("endpoint").String(EndpointName(record.endpoint));
-  json.Key("path").String(Cut(record.path));
-  json.Key("upstream").String(Cut(record.upstream));
-  json.Key("provider").String(Cut(record.provider));
-  json.Key("model").String(Cut(record.model));
-  if (!record.answered_by.empty()) json.Key("answered_by").String(Cut(record.answered_by));
-  json.Key("tenant").String(Cut(record.tenant));
+  WriteParties(record, json);
   json.Key("status").Integer(record.status).Key("outcome").String(record.outcome);
   if (!record.error.empty()) json.Key("error").String(Cut(record.error));
   json.Key("stream").Bool(record.stream).Key("attempts").Integer(record.num_attempts);
-  if (!record.upstream_request_id.empty()) {
-    json.Key("upstream_request_id").String(Cut(record.upstream_request_id));
-  }
-  json.Key("timings").BeginObject();
-  WriteTime("queue_us", record.timings.queue_us, json);
-  WriteTime("first_byte_us", record.timings.first_byte_us, json);
-  WriteTime("ttft_us", record.timings.ttft_us, json);
-  WriteTime("total_us", record.timings.total_us, json);
-  json.EndObject().Key("bytes").BeginObject();
+  WriteText("upstream_request_id", record.upstream_request_id, json);
+  WriteTimings(record.timings, json);
+  json.Key("bytes").BeginObject();
   json.Key("received").Unsigned(record.received_bytes).Key("sent").Unsigned(record.sent_bytes);
   json.Key("answer").Unsigned(record.answer_bytes).EndObject();
   json.Key("sha256").BeginObject();
@@ -238,7 +258,16 @@ std::string RecordJson(const RequestRecord& record) {
   WriteUsage(record, json);
   WriteText("service_tier", record.service_tier, json);
   WriteCost(record, json);
-  if (!record.attribution.empty()) WriteAttribution(record.attribution, json);
+  if (record.tiers) {
+    json.Key("tiers").BeginObject().Key("device").Integer(record.tiers->device);
+    json.Key("host").Integer(record.tiers->host).Key("disk").Integer(record.tiers->disk);
+    json.Key("computed").Integer(record.tiers->computed).EndObject();
+  }
+  if (!record.attribution.empty()) WriteAttribution(record, json);
+  if (with_segments) {
+    json.Key("segments");
+    segment::WriteSegments(record.segments, json);
+  }
   if (record.prefix_break) {
     json.Key("break");
     WriteBreak(*record.prefix_break, json);

@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "gateway/ledger/prices.h"
+#include "gateway/ledger/segment/record_segment.h"
 #include "gateway/ledger/usage.h"
 #include "gateway/upstream/wire/dialect.h"
 
@@ -21,6 +22,19 @@ struct RequestTimings {
   int64_t first_byte_us = -1;  // of the upstream's answer, since the request was received
   int64_t ttft_us = -1;  // first byte of the body or first token, since the request was received
   int64_t total_us = -1;
+  int64_t prefill_us = -1;  // of the engine, until its first token
+  int64_t decode_us = -1;   // from the first token, or piece of a stream, to the last
+  int64_t tpot_us = -1;     // decode_us per output token after the first
+  int64_t itl_us_max = -1;  // the longest gap between two tokens, or pieces of a stream
+};
+
+// Prompt tokens by where their KV came from; they sum to the prompt.
+struct TierTokens {
+  int64_t device = 0;
+  int64_t host = 0;
+  int64_t disk = 0;
+  int64_t computed = 0;
+  friend bool operator==(const TierTokens&, const TierTokens&) = default;
 };
 
 // A change to the request on its way, by the name of its rule.
@@ -75,9 +89,15 @@ struct RequestRecord {
   std::string path;         // without the query
   std::string upstream;     // its name; "local" is the engine; empty: none was chosen
   std::string provider;     // whose prices apply
-  std::string model;        // as asked for
+  std::string model;        // as asked for; of the local engine, the model's own name
+  std::string asked_model;  // what the caller called it; empty: `model`
   std::string answered_by;  // the model that the answer names; empty if none
   std::string tenant;
+  std::string key;      // the name of the caller's [[key]]; empty: there are none
+  std::string session;  // as the caller named it; empty: it named none
+  // 16 hex digits that are equal for prompts with the same tools and system text, but for volatile
+  // lines; empty: not known.
+  std::string prompt;
   std::string outcome = "complete";  // or "client_left", "upstream_cut", "failed", "refused"
   std::string error;                 // one sentence
   int status = 0;
@@ -96,6 +116,9 @@ struct RequestRecord {
   std::string conversation_origin;  // the kind of key that recognised it
   std::optional<RecordPlan> plan;   // absent if nothing was planned
   std::optional<RecordHold> held_stale;
+  // The longest lifetime in the provider's cache that the request asked for, else the provider's
+  // own; 0: not known. It is not stored.
+  int64_t cache_ttl_seconds = 0;
   ReportedUsage reported;
   std::optional<TokenUsage> usage;  // absent if unknown
   std::string usage_unknown;        // the reason: "encoded", "media type", "not reported"
@@ -103,7 +126,11 @@ struct RequestRecord {
   std::optional<Cost> cost;                 // absent if unknown
   std::string price_date;                   // of the price row
   std::optional<RecordBreak> prefix_break;  // absent if it was not determined
+  std::optional<TierTokens> tiers;          // of the local engine alone
   std::vector<SourceTokens> attribution;    // in prompt order; empty if unknown
+  bool is_estimated = false;                // the attribution divides the usage by estimates
+  // The parts that the attribution sums up, in prompt order. They are stored in a row of their own.
+  std::vector<segment::RecordSegment> segments;
   // The source that all of its input counts as, of a request of the gateway's own; empty: it is a
   // client's. It is not stored: the attribution is.
   std::string purpose;
@@ -118,8 +145,9 @@ inline constexpr size_t kRecordSourcesMax = 16;
 // Cuts the record to these bounds; a model's name, for example, may be as long as a body.
 void BoundRecord(RequestRecord& record);
 
-// Returns one JSON object within the bounds, as the API shows it.
-std::string RecordJson(const RequestRecord& record);
+// Returns one JSON object within the bounds, as the API shows it: without its segments, unless it
+// is to show them.
+std::string RecordJson(const RequestRecord& record, bool with_segments = false);
 
 // Returns a break as an object; empty if nothing is lost (its cause is "none").
 std::string BreakJson(const RecordBreak& found);

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "gateway/ledger/apportion.h"
+#include "gateway/ledger/segment/apportion.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -31,7 +31,7 @@ void ShareInputCost(const PriceRow& row, const TokenUsage& usage, std::string_vi
                       source.uncached * row.prices->input);
   }
   std::vector<int64_t> shares(sources.size());
-  Apportion(weights, cost->nanodollars, shares);
+  segment::Apportion(weights, cost->nanodollars, shares);
   for (size_t i = 0; i < sources.size(); ++i) sources[i].nanodollars = shares[i];
 }
 

@@ -198,11 +198,15 @@ upstream::Spending Totals::Spent(std::string_view tenant, int64_t now_us) const 
           .dollars_this_month = dollars(sum.month == MonthOf(now_us), sum.month_nanodollars)};
 }
 
+Sum Totals::all() const {
+  const auto found = series_[kAll].find("");
+  return found == series_[kAll].end() ? Sum() : found->second;
+}
+
 void Totals::Write(JsonWriter& json) const {
   const auto shown = std::span(kSumMembers).first(kNumShown);
-  const auto all = series_[kAll].find("");
   json.BeginObject().Key("since_us").Integer(since_us_);
-  WriteMembers(all == series_[kAll].end() ? Sum() : all->second, shown, json);
+  WriteMembers(all(), shown, json);
   WriteSeries("by_upstream", series_[kUpstream], shown, json);
   WriteSeries("by_model", series_[kModel], shown, json);
   WriteSeries("by_tenant", series_[kTenant], shown, json);

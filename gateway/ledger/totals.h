@@ -72,6 +72,8 @@ class Totals {
   // Calls `visit` for each upstream or model, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;
+  // Over all requests.
+  Sum all() const;
   template <typename S>
   using SeriesOf = std::map<std::string, S, std::less<>>;
   const SeriesOf<SourceSum>& sources() const { return sources_; }

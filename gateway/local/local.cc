@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -16,6 +17,7 @@
 #include "gateway/local/local_stream.h"
 #include "gateway/local/merged_stream.h"
 #include "gateway/local/parsed_stream.h"
+#include "gateway/local/prompt_runs.h"
 #include "gateway/local/prompt_tokens.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/form/json_text.h"
@@ -64,21 +66,6 @@ sample::SamplingParams ToSampling(const CompletionRequest& request, int answer) 
     params.adjustments.biases.push_back({.token = bias.token, .bias = bias.bias});
   }
   return params;
-}
-
-// Returns the source under which each message is counted. Turns up to the last answer are history.
-std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
-  size_t num_answered = messages.size();
-  while (num_answered > 0 && messages[num_answered - 1].role != "assistant") --num_answered;
-  std::vector<std::string_view> sources;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const std::string& role = messages[i].role;
-    sources.push_back(role == "system" || role == "developer" ? "system"
-                      : i < num_answered                      ? "history"
-                      : role == "tool"                        ? "tool_results"
-                                                              : "user");
-  }
-  return sources;
 }
 
 grammar::SourceKind ToSourceKind(protocol::form::OutputKind kind) {
@@ -352,7 +339,7 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   std::vector<EncodedPrompt> encoded;
   for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
     const protocol::form::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
-    KVGATE_TRY(EncodedPrompt prompt, Encode(source, request));
+    KVGATE_TRY(EncodedPrompt prompt, Encode(source, request, args.cuts));
     Result<int> max_tokens = TokensMax(args, prompt.tokens.size());
     if (!max_tokens) {
       max_tokens.error().field = PromptField(request, i);
@@ -365,9 +352,10 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
 }
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::form::Prompt& prompt,
-                                                           const CompletionRequest& request) const {
+                                                           const CompletionRequest& request,
+                                                           std::span<const int32_t> cuts) const {
   if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) {
-    return EncodeChat(*messages, request);
+    return EncodeChat(*messages, request, cuts);
   }
   EncodedPrompt encoded;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
@@ -382,15 +370,17 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::form:
 }
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
-    const std::vector<Message>& messages, const CompletionRequest& request) const {
+    const std::vector<Message>& messages, const CompletionRequest& request,
+    std::span<const int32_t> cuts) const {
   const ChatForm form = FormOf(family_, traits_, *parts_.chat_format);
   KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, form, messages, request));
-  // Only the ends of source runs, of messages with breakpoints, and of the last message matter.
+  // Only the ends of source runs, of messages with breakpoints, at cuts, and of the last message
+  // matter.
   const std::vector<std::string_view> sources = SourcesOf(messages);
   std::vector<size_t> wanted;  // indexes of rendered messages, ascending
   const auto wants = [&](size_t i) {
     return i + 1 == sources.size() || sources[i + 1] != sources[i] ||
-           messages[i].cache_ttl_seconds > 0;
+           messages[i].cache_ttl_seconds > 0 || IsCut(messages, i, cuts);
   };
   for (size_t i = 0; i < sources.size(); ++i) {
     if (wants(i) && (wanted.empty() || wanted.back() != input.places[i])) {
@@ -421,14 +411,16 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
       prompt.num_marked_tokens = std::max(prompt.num_marked_tokens, message_end);
       if (sources[i] == "system") prompt.Fix(message_end, ttl);
     }
-    if (!last && sources[i + 1] == sources[i]) continue;
+    if (!last && sources[i + 1] == sources[i] && !IsCut(messages, i, cuts)) continue;
     const size_t end = last ? prompt.tokens.size() : std::max(begin, message_end);
-    prompt.segments.push_back(
-        {.source = sources[i], .num_tokens = static_cast<int64_t>(end - begin)});
+    prompt.segments.push_back({.source = sources[i],
+                               .num_tokens = static_cast<int64_t>(end - begin),
+                               .last_element = messages[i].element});
     const bool stable = sources[i] == "system" || sources[i] == "history";
     if (stable && prompt.num_stable_tokens == begin) prompt.num_stable_tokens = end;
     begin = end;
   }
+  SplitTools(tokenized, prompt.segments);
   if (const int ttl = request.tools_cache_ttl_seconds; ttl > 0) {
     // Tools that were passed as text are in the first message.
     const size_t end = tokenized.tools_end > 0 ? tokenized.tools_end : tokenized.message_ends[0];

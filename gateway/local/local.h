@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,9 @@ class LocalProvider {
     int64_t prompt_tokens_max = 0;  // per prompt, in addition to the context's bound; 0: no limit
     protocol::form::OutputLimit output = {};
     std::function<void()> wake = {};  // see EventStream; called on the engine thread
+    // Elements of the body's list of messages, ascending, behind which the tokens of a chat are
+    // counted apart, where a message ends there. Each may cost a rendering.
+    std::span<const int32_t> cuts = {};
   };
   // Renders, tokenizes and submits the request, with one engine request per choice, all or none.
   // Fails with kInvalidArgument, which names the field, or with kOverloaded if a later try may
@@ -102,10 +106,13 @@ class LocalProvider {
   };
   // Encodes all prompts of the request and checks them against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const RunArgs& args) const;
+  // `cuts` as in RunArgs.
   Result<EncodedPrompt> Encode(const protocol::form::Prompt& prompt,
-                               const protocol::form::CompletionRequest& request) const;
+                               const protocol::form::CompletionRequest& request,
+                               std::span<const int32_t> cuts = {}) const;
   Result<EncodedPrompt> EncodeChat(const std::vector<protocol::form::Message>& messages,
-                                   const protocol::form::CompletionRequest& request) const;
+                                   const protocol::form::CompletionRequest& request,
+                                   std::span<const int32_t> cuts) const;
   // Pins the part up to the caller's last tools or system breakpoint in pool and arena for its
   // TTL.
   void PinToBreakpoint(const EncodedPrompt& prompt, const RunArgs& args) const;

@@ -41,6 +41,18 @@ protocol::form::CompletionStats ToStats(const engine::RequestStats& stats, bool 
           .logits_hash = logits_hash ? std::optional(stats.logits_hash) : std::nullopt};
 }
 
+void ObserveAnswer(const engine::RequestStats& stats, metrics::AnswerTimes& times) {
+  times.request_seconds.Observe(stats.total_seconds);
+  times.queue_seconds.Observe(stats.queue_seconds);
+  times.prompt_tokens.Observe(stats.num_prompt_tokens);
+  if (stats.num_output_tokens == 0) return;
+  times.prefill_seconds.Observe(stats.prefill_seconds);
+  const double decode_seconds = std::max(0.0, stats.total_seconds - stats.ttft_seconds);
+  times.decode_seconds.Observe(decode_seconds);
+  if (stats.num_output_tokens == 1) return;
+  times.tpot_seconds.Observe(decode_seconds / (stats.num_output_tokens - 1));
+}
+
 // Shared by the reader's stream and the engine; either may be destroyed first.
 class Buffer final : public engine::TokenSink {
  public:
@@ -71,7 +83,7 @@ class Buffer final : public engine::TokenSink {
 
   void OnFinish(engine::FinishEvent event) override {
     if (metrics_ != nullptr && event.reason != engine::FinishReason::kCancelled) {
-      metrics_->request_seconds.Observe(event.stats.total_seconds);
+      ObserveAnswer(event.stats, metrics_->answers.local());
     }
     const std::lock_guard lock(mutex_);
     try {
@@ -81,6 +93,7 @@ class Buffer final : public engine::TokenSink {
       event.error = engine::OutOfMemory();
     }
     finish_ = std::move(event);
+    finish_seen_ = true;
     Wake();
   }
 
@@ -90,6 +103,7 @@ class Buffer final : public engine::TokenSink {
     std::string text;
     std::vector<PendingToken> tokens;
     std::optional<engine::FinishEvent> finish;
+    double itl_seconds_max = 0;  // set with `finish`
     bool overflowed = false;
   };
   Taken Take() {
@@ -100,6 +114,7 @@ class Buffer final : public engine::TokenSink {
             .text = std::exchange(text_, {}),
             .tokens = std::exchange(tokens_, {}),
             .finish = std::exchange(finish_, std::nullopt),
+            .itl_seconds_max = finish_seen_ ? itl_seconds_max_ : 0,
             .overflowed = overflowed_};
   }
 
@@ -120,11 +135,14 @@ class Buffer final : public engine::TokenSink {
 
   // Only the engine thread calls this, so the times need no lock.
   void ObserveToken() {
-    if (metrics_ == nullptr) return;
     const Clock::time_point now = Clock::now();
     const Clock::time_point since = last_token_.value_or(started_);
-    metrics::Histogram& histogram = last_token_ ? metrics_->itl_seconds : metrics_->ttft_seconds;
-    histogram.Observe(std::chrono::duration<double>(now - since).count());
+    const double gap = std::chrono::duration<double>(now - since).count();
+    if (last_token_) itl_seconds_max_ = std::max(itl_seconds_max_, gap);
+    if (metrics_ != nullptr) {
+      metrics::AnswerTimes& times = metrics_->answers.local();
+      (last_token_ ? times.itl_seconds : times.ttft_seconds).Observe(gap);
+    }
     last_token_ = now;
   }
 
@@ -133,6 +151,7 @@ class Buffer final : public engine::TokenSink {
   const size_t pending_bytes_max_;
   const Clock::time_point started_ = Clock::now();
   std::optional<Clock::time_point> last_token_;
+  double itl_seconds_max_ = 0;  // the engine thread's until it has finished
 
   std::mutex mutex_;
   std::function<void()> wake_;
@@ -142,6 +161,7 @@ class Buffer final : public engine::TokenSink {
   std::string text_;
   std::vector<PendingToken> tokens_;
   std::optional<engine::FinishEvent> finish_;
+  bool finish_seen_ = false;  // no token comes any more
   size_t pending_bytes_ = 0;
   bool overflowed_ = false;
 };
@@ -180,7 +200,9 @@ class LocalStream final : public EventStream {
       engine_.Cancel(id_);
       events.emplace_back(Overflow());
     } else if (taken.finish) {
-      events.emplace_back(ToFinish(std::move(*taken.finish)));
+      protocol::form::FinishEvent finish = ToFinish(std::move(*taken.finish));
+      finish.stats.itl_seconds_max = taken.itl_seconds_max;
+      events.emplace_back(std::move(finish));
     }
     finished_ = taken.overflowed || taken.finish;
     return events;

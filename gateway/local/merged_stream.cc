@@ -13,7 +13,8 @@ using protocol::form::CompletionStats;
 using protocol::form::DeltaEvent;
 using protocol::form::FinishEvent;
 
-// Appends segments; neighbours of one source become one.
+// Appends segments; neighbours of one source become one. No body's list tells several prompts
+// apart.
 void AppendSegments(const std::vector<protocol::form::PromptSegment>& more,
                     std::vector<protocol::form::PromptSegment>& segments) {
   for (const protocol::form::PromptSegment& segment : more) {
@@ -84,6 +85,7 @@ class MergedStream final : public EventStream {
       sum.num_output_tokens += stats.num_output_tokens;
       sum.num_reasoning_tokens += stats.num_reasoning_tokens;
       sum.total_seconds = std::max(sum.total_seconds, stats.total_seconds);
+      sum.itl_seconds_max = std::max(sum.itl_seconds_max, stats.itl_seconds_max);
       if (i % num_answers_ != 0) continue;
       sum.num_prompt_tokens += stats.num_prompt_tokens;
       sum.num_cached_tokens += stats.num_cached_tokens;

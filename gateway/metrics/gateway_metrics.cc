@@ -14,11 +14,7 @@ GatewayMetrics::GatewayMetrics(Registry& registry)
                                               "Connections over the limit, answered with 503.")),
       tls_handshake_failures(registry.AddCounter("kvgate_tls_handshake_failures_total",
                                                  "TLS handshakes that did not succeed.")),
-      ttft_seconds(registry.AddHistogram("kvgate_ttft_seconds", "From submit to the first token.",
-                                         LatencyBounds())),
-      itl_seconds(registry.AddHistogram(
-          "kvgate_itl_seconds", "Each gap between two tokens of an answer.", LatencyBounds())),
-      request_seconds(registry.AddHistogram("kvgate_completion_seconds",
-                                            "From submit to the last token.", LatencyBounds())) {}
+      answers(registry),
+      tokens(registry) {}
 
 }  // namespace kvgate::metrics

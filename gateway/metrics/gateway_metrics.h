@@ -2,7 +2,9 @@
 // counters, which service/ adds at scrape time.
 #pragma once
 
+#include "gateway/metrics/answer_metrics.h"
 #include "gateway/metrics/registry.h"
+#include "gateway/metrics/token_metrics.h"
 
 namespace kvgate::metrics {
 
@@ -15,9 +17,8 @@ struct GatewayMetrics {
   Gauge& requests_active;
   Counter& connections_refused;  // connections above the limit
   Counter& tls_handshake_failures;
-  Histogram& ttft_seconds;     // from submit to the first token
-  Histogram& itl_seconds;      // each gap between two tokens
-  Histogram& request_seconds;  // from submit to the last token of a completion
+  AnswerMetrics answers;
+  TokenMetrics tokens;
 };
 
 }  // namespace kvgate::metrics

@@ -45,6 +45,15 @@ std::vector<double> LatencyBounds() {
           1,     2.5,    5,     10,   25,    60,   120, 300,  600};
 }
 
+std::vector<double> TokenBounds() {
+  return {0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06,
+          0.08,  0.1,    0.15,  0.25,   0.5,  1,     2.5,  5,    10};
+}
+
+std::vector<double> LengthBounds() {
+  return {16, 64, 256, 1024, 4096, 16'384, 65'536, 262'144, 1'048'576, 4'194'304};
+}
+
 void TextWriter::Family(std::string_view name, std::string_view type, std::string_view help) {
   fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
@@ -92,26 +101,45 @@ void TextWriter::Sample(std::string_view name, const Labels& labels, const Histo
   Sample(fmt::format("{}_count", name), labels, cumulative);
 }
 
-Counter& CounterFamily::With(std::initializer_list<std::string_view> values) {
+namespace {
+
+void WriteOne(std::string_view name, const Labels& labels, const Counter& counter,
+              TextWriter& writer) {
+  writer.Sample(name, labels, counter.value());
+}
+
+void WriteOne(std::string_view name, const Labels& labels, const Histogram& histogram,
+              TextWriter& writer) {
+  writer.Sample(name, labels, histogram);
+}
+
+}  // namespace
+
+template <typename Instrument>
+Instrument& InstrumentFamily<Instrument>::With(std::initializer_list<std::string_view> values) {
   KVGATE_CHECK(values.size() == label_names_.size(), "one value per label");
   const std::lock_guard lock(mutex_);
   auto found = series_.find(values);
   if (found == series_.end()) {
     std::vector<std::string> key(values.size(), "other");
     if (series_.size() + 1 < series_max_) key.assign(values.begin(), values.end());
-    found = series_.try_emplace(std::move(key), std::make_unique<Counter>()).first;
+    found = series_.try_emplace(std::move(key), make_()).first;
   }
   return *found->second;
 }
 
-void CounterFamily::Write(std::string_view name, TextWriter& writer) const {
+template <typename Instrument>
+void InstrumentFamily<Instrument>::Write(std::string_view name, TextWriter& writer) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [values, counter] : series_) {
+  for (const auto& [values, instrument] : series_) {
     Labels labels;
     for (size_t i = 0; i < values.size(); ++i) labels.emplace_back(label_names_[i], values[i]);
-    writer.Sample(name, labels, counter->value());
+    WriteOne(name, labels, *instrument, writer);
   }
 }
+
+template class InstrumentFamily<Counter>;
+template class InstrumentFamily<Histogram>;
 
 Counter& Registry::AddCounter(std::string name, std::string help) {
   auto counter = std::make_shared<Counter>();
@@ -125,7 +153,8 @@ Counter& Registry::AddCounter(std::string name, std::string help) {
 
 CounterFamily& Registry::AddCounterFamily(std::string name, std::string help,
                                           std::vector<std::string> label_names, size_t series_max) {
-  auto family = std::make_shared<CounterFamily>(std::move(label_names), series_max);
+  auto family = std::make_shared<CounterFamily>(std::move(label_names), series_max,
+                                                [] { return std::make_unique<Counter>(); });
   instruments_.push_back(family);
   writers_.push_back([name, help, family = family.get()](TextWriter& writer) {
     writer.Family(name, "counter", help);
@@ -152,6 +181,20 @@ Histogram& Registry::AddHistogram(std::string name, std::string help, std::vecto
     writer.Sample(name, {}, *histogram);
   });
   return *histogram;
+}
+
+HistogramFamily& Registry::AddHistogramFamily(std::string name, std::string help,
+                                              std::vector<std::string> label_names,
+                                              std::vector<double> bounds, size_t series_max) {
+  auto family = std::make_shared<HistogramFamily>(
+      std::move(label_names), series_max,
+      [bounds = std::move(bounds)] { return std::make_unique<Histogram>(bounds); });
+  instruments_.push_back(family);
+  writers_.push_back([name, help, family = family.get()](TextWriter& writer) {
+    writer.Family(name, "histogram", help);
+    family->Write(name, writer);
+  });
+  return *family;
 }
 
 void Registry::AddCollector(std::function<void(TextWriter&)> collect) {

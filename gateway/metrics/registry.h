@@ -1,8 +1,8 @@
 // Registry holds counters, gauges and histograms, and writes them as Prometheus text.
 //
 // Instruments are registered at start and live as long as the registry. Recording is lock-free, but
-// looking up a CounterFamily's series is not. Label sets are bounded: beyond series_max, a family
-// counts into {other}. Names carry the prefix kvgate_ and the base unit (seconds, bytes, tokens).
+// looking up a family's series is not. Label sets are bounded: beyond series_max, a family counts
+// into {other}. Names carry the prefix kvgate_ and the base unit (seconds, bytes, tokens).
 // The registry does not know what it measures.
 #pragma once
 
@@ -61,6 +61,10 @@ class Histogram {
 
 // Bounds for latencies, from 1 ms to 10 minutes.
 std::vector<double> LatencyBounds();
+// Bounds for the time between two tokens, from 1 ms to 10 s.
+std::vector<double> TokenBounds();
+// Bounds for numbers of tokens, from 16 to 4 million: powers of 4.
+std::vector<double> LengthBounds();
 
 // Appends samples in the Prometheus text format, version 0.0.4.
 class TextWriter {
@@ -77,18 +81,22 @@ class TextWriter {
   std::string& out_;
 };
 
-// Counters with one name that differ in their labels.
-class CounterFamily {
+// Instruments with one name that differ in their labels.
+template <typename Instrument>
+class InstrumentFamily {
  public:
-  CounterFamily(std::vector<std::string> label_names, size_t series_max)
-      : label_names_(std::move(label_names)), series_max_(series_max) {}
-  // Takes one value per label name; may be called from any thread.
-  Counter& With(std::initializer_list<std::string_view> values);
+  using Make = std::function<std::unique_ptr<Instrument>()>;
+  InstrumentFamily(std::vector<std::string> label_names, size_t series_max, Make make)
+      : label_names_(std::move(label_names)), series_max_(series_max), make_(std::move(make)) {}
+  // Takes one value per label name; may be called from any thread. The reference stays valid, so
+  // whoever records often keeps it.
+  Instrument& With(std::initializer_list<std::string_view> values);
   void Write(std::string_view name, TextWriter& writer) const;
 
  private:
   const std::vector<std::string> label_names_;
   const size_t series_max_;
+  const Make make_;
   mutable std::mutex mutex_;
   // A transparent comparison, so that a look-up creates no strings.
   struct Less {
@@ -98,8 +106,13 @@ class CounterFamily {
       return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
     }
   };
-  std::map<std::vector<std::string>, std::unique_ptr<Counter>, Less> series_;
+  std::map<std::vector<std::string>, std::unique_ptr<Instrument>, Less> series_;
 };
+
+using CounterFamily = InstrumentFamily<Counter>;
+using HistogramFamily = InstrumentFamily<Histogram>;
+extern template class InstrumentFamily<Counter>;
+extern template class InstrumentFamily<Histogram>;
 
 class Registry {
  public:
@@ -109,6 +122,9 @@ class Registry {
                                   std::vector<std::string> label_names, size_t series_max = 256);
   Gauge& AddGauge(std::string name, std::string help);
   Histogram& AddHistogram(std::string name, std::string help, std::vector<double> bounds);
+  HistogramFamily& AddHistogramFamily(std::string name, std::string help,
+                                      std::vector<std::string> label_names,
+                                      std::vector<double> bounds, size_t series_max = 64);
   // Called at every scrape, for numbers that another part already keeps.
   void AddCollector(std::function<void(TextWriter&)> collect);
 

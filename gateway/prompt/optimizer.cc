@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "gateway/prompt/diagnose/prompt_parts.h"
+#include "gateway/prompt/diagnose/segment_names.h"
 #include "gateway/prompt/history/conversation_memory.h"
 #include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/history/reference_index.h"
@@ -259,6 +261,7 @@ struct Optimizer::Impl {
   const Options options;
   const std::unique_ptr<Planner> planner;
   parse::SegmentMemo memo;
+  diagnose::SegmentNames names;
   history::ConversationMemory conversations;
   history::ReferenceIndex references;
   TenantMemory tenants;
@@ -633,10 +636,17 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   }
   const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
   const history::SentSegments& segments = state.branch->request.segments;
-  report.attribution = diagnose::Attribute(segments, *args.usage, tools_after_system);
-  if (state.provider == kLocalProvider) {
-    report.runs = diagnose::RunsOf(segments, args.usage->input_tokens(), tools_after_system);
-  }
+  const diagnose::AttributeArgs attribute{.segments = segments,
+                                          .usage = *args.usage,
+                                          .tools_after_system = tools_after_system,
+                                          .runs = args.counted};
+  const diagnose::Attributed attributed = diagnose::AttributeSegments(attribute);
+  report.attribution = diagnose::SumBySource(attribute, attributed);
+  report.runs = diagnose::RunsOf(attribute, attributed);
+  report.parts = diagnose::PartsOf(attribute, attributed, impl_->names);
+  report.is_counted = attributed.is_counted;
+  report.prompt = diagnose::PromptIdOf(segments);
+  report.ttl_seconds = state.branch->request.ttl_seconds;
   if (!state.planned) return report;
   const ledger::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(
@@ -649,6 +659,13 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
        .estimated_tokens = state.estimated_tokens,
        .now_us = args.now_us});
   return report;
+}
+
+std::vector<int32_t> Optimizer::CutsOf(const Prepared& prepared) {
+  // Finding where a part ends may take a rendering of the prompt.
+  constexpr size_t kCutsMax = 16;
+  if (!prepared.state) return {};
+  return diagnose::CutsOf(prepared.state->branch->request.segments, kCutsMax);
 }
 
 void Optimizer::Abandon(const Prepared& prepared) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gateway/ledger/prices.h"
+#include "gateway/ledger/segment/record_segment.h"
 #include "gateway/prompt/diagnose/attribution.h"
 #include "gateway/prompt/diagnose/prefix_break.h"
 #include "gateway/prompt/diagnose/slot_loss.h"
@@ -114,8 +115,11 @@ struct Prepared {
 // The analysis of a request after its answer has ended.
 struct Report {
   std::optional<diagnose::Attribution> attribution;
-  std::vector<diagnose::SourceRun>
-      runs;  // of the local engine's prompts, if `attribution` is there
+  std::vector<diagnose::SourceRun> runs;              // the same in the order of rendering
+  std::vector<ledger::segment::RecordSegment> parts;  // the same, part by part
+  bool is_counted = false;                            // it divides counted tokens, no estimates
+  std::string prompt;                                 // see diagnose::PromptIdOf
+  int64_t ttl_seconds = 0;  // the longest lifetime of its cache that it asked for, or has anyway
   diagnose::PrefixBreak prefix_break;
   // What was lost by lines that changed, in a mode in which they stay in their places; the request
   // that holds them.
@@ -154,10 +158,14 @@ class Optimizer {
     std::optional<ledger::TokenUsage> usage;  // absent: not known
     std::string_view provider_reason;         // from its own diagnostics; may be empty
     std::string_view service_tier = {};       // as the answer names it; empty: the standard one
+    std::span<const diagnose::CountedRun> counted = {};  // see diagnose::AttributeArgs::runs
     int64_t now_us = 0;
   };
   // Call it when the answer has ended.
   Report Finish(const Prepared& prepared, const FinishArgs& args);
+  // Returns the elements of the list of messages behind which tokens should be counted for
+  // FinishArgs::counted.
+  static std::vector<int32_t> CutsOf(const Prepared& prepared);
   // Call it if no answer came, or an error: the request then does not count as sent.
   void Abandon(const Prepared& prepared);
 

@@ -197,7 +197,8 @@ Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeStat
   state.request.prompt = std::vector<Message>();
   size_t index = 0;
   for (const JsonElement message : array) {
-    KVGATE_TRY_VOID(ReadMessage(message, IndexPath(path, index++), state));
+    KVGATE_TRY_VOID(ReadMessage(message, IndexPath(path, index), state));
+    form::Messages(state).back().element = static_cast<int>(index++);
   }
   return {};
 }

@@ -338,7 +338,14 @@ Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeStat
   state.has_prompt = true;
   size_t index = 0;
   for (const JsonElement message : array) {
-    KVGATE_TRY_VOID(ReadMessage(message, IndexPath(path, index++), state));
+    const size_t num_before = Messages(state).size();
+    KVGATE_TRY_VOID(ReadMessage(message, IndexPath(path, index), state));
+    // A turn may go on with the one before, which then ends here.
+    std::vector<Message>& turns = Messages(state);
+    for (size_t i = num_before == 0 ? 0 : num_before - 1; i < turns.size(); ++i) {
+      if (i >= num_before || turns.size() == num_before) turns[i].element = static_cast<int>(index);
+    }
+    ++index;
   }
   return {};
 }

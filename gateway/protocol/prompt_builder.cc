@@ -248,6 +248,9 @@ Result<void> PromptBuilder::Add(std::span<const ResponsesItem> items, std::strin
                             {"type", "role", "content", "summary", "encrypted_content", "call_id",
                              "name", "namespace", "arguments", "input", "output", "tools"}));
     KVGATE_TRY_VOID(Reader(*this, item, std::move(fields)).Read());
+    // An item that makes no turn of its own belongs to the last one.
+    if (!messages_.empty()) messages_.back().element = num_items_;
+    ++num_items_;
     if (messages_.size() > limits_.messages_max) {
       return form::RangeError(name,
                               fmt::format("must make at most {} turns", limits_.messages_max));

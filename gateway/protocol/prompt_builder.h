@@ -41,6 +41,7 @@ class PromptBuilder {
   std::set<std::string> calls_;  // ids of all calls so far
   std::vector<form::Tool> tools_;
   std::vector<std::string> left_out_;
+  int num_items_ = 0;
 };
 
 }  // namespace kvgate::protocol

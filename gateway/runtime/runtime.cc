@@ -27,6 +27,9 @@
 #include "gateway/service/service.h"
 #include "gateway/service/template_store.h"
 #include "gateway/session/sessions.h"
+#include "gateway/telemetry/otlp/exporter.h"
+#include "gateway/telemetry/record_feed.h"
+#include "gateway/telemetry/record_metrics.h"
 #include "store/file/secret_file.h"
 #include "store/meta/turn_store.h"
 
@@ -135,6 +138,7 @@ struct Beginning {
   DataTier tier;
   std::string admin_token;
   session::summary::SummaryPrompt summary_prompt;
+  std::unique_ptr<telemetry::otlp::Exporter> exporter = nullptr;  // null: nothing is sent
 };
 
 Result<Beginning> Begin(Runtime::Options& options) {
@@ -149,10 +153,15 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (options.needs_disk && tier.directory == nullptr) {
     return MakeError(ErrorCode::kUnavailable, kSource, "nothing can be kept: " + tier.reason);
   }
+  std::unique_ptr<telemetry::otlp::Exporter> exporter;
+  if (!config.telemetry.endpoint.empty()) {
+    KVGATE_TRY(exporter, telemetry::otlp::Exporter::Open(config.telemetry));
+  }
   return Beginning{.prices = std::move(prices),
                    .tier = std::move(tier),
                    .admin_token = std::move(admin_token),
-                   .summary_prompt = std::move(summary_prompt)};
+                   .summary_prompt = std::move(summary_prompt),
+                   .exporter = std::move(exporter)};
 }
 
 class OpenRuntime final : public Runtime {
@@ -164,6 +173,8 @@ class OpenRuntime final : public Runtime {
         prices_(std::move(beginning.prices)),
         tier_(std::move(beginning.tier)),
         prompt_metrics_(options_.registry),
+        metrics_(options_.registry),
+        exporter_(std::move(beginning.exporter)),
         branches_(OpenBranches(config_, tier_)),
         prompts_({.prices = prices_,
                   .memory_bytes = config_.cache.prompt_memory_bytes,
@@ -173,15 +184,16 @@ class OpenRuntime final : public Runtime {
                  .prices = prices_,
                  .records_max = config_.ledger.records,
                  .retention_days = config_.ledger.retention_days,
+                 .segments_max = config_.ledger.segments,
                  .complete =
                      [this](auto& record, const auto& facts, auto& preparation) {
                        prompts_.Complete(record, facts, preparation);
-                     }}),
+                     },
+                 .on_record = [this](const auto& record) { OnRecord(record); }}),
         turns_(OpenTurns(config_, tier_)),
         sessions_(ToSessionOptions(config_, turns_.get(), std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
-        metrics_(options_.registry),
         service_({.registry = options_.registry,
                   .metrics = metrics_,
                   .kv = tier_.kv(),
@@ -197,6 +209,7 @@ class OpenRuntime final : public Runtime {
                   .no_disk_reason = tier_.reason,
                   .limits = {.json_depth_max = config_.limits.json_depth},
                   .system_fingerprint = "kvgate-" KVGATE_VERSION,
+                  .has_vllm_names = !config_.metrics.compat.empty(),  // there are no others
                   .has_local = HasEngine(options_)}) {}
 
   Result<void> Start() {
@@ -204,6 +217,10 @@ class OpenRuntime final : public Runtime {
       service_.AddCollector([this](auto& writer) { branches_->Collect(writer); });
     }
     service_.AddCollector([this](auto& writer) { sessions_.Collect(writer); });
+    service_.AddCollector([this](auto& writer) {
+      feed_.Collect(writer);
+      if (exporter_) exporter_->Collect(writer);
+    });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.takes_requests) KVGATE_TRY_VOID(OpenHost());
     if (options_.takes_requests && options_.listens) {
@@ -232,6 +249,7 @@ class OpenRuntime final : public Runtime {
 
   void StopListening(const Pause& pause) override {
     if (!server_) return;
+    feed_.EndAll();
     server_->BeginDrain();
     DrainServer(pause);
     server_.reset();
@@ -248,6 +266,7 @@ class OpenRuntime final : public Runtime {
   void Stop(const Pause& pause) override {
     maintenance_.reset();
     service_.BeginDrain();
+    feed_.Close();
     if (host_) host_->BeginDrain();
     if (server_) {
       server_->BeginDrain();
@@ -261,12 +280,20 @@ class OpenRuntime final : public Runtime {
   }
 
  private:
+  // Called for every record, on the thread that adds it.
+  void OnRecord(const ledger::RequestRecord& record) {
+    telemetry::CountRecord(record, metrics_);
+    feed_.Publish(record);
+    if (exporter_) exporter_->Add(record);
+  }
+
   Result<void> OpenHost() {
     proxy::host::HostOptions options = ToHostOptions(config_, admin_token_);
     options.requests.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
     options.requests.prompts = &prompts_;
     options.requests.sessions = &sessions_;
     options.requests.prices = &prices_;
+    options.requests.feed = &feed_;
     KVGATE_TRY(host_, proxy::host::Host::Open(options, service_));
     return {};
   }
@@ -366,6 +393,9 @@ class OpenRuntime final : public Runtime {
   const ledger::Prices prices_;
   const DataTier tier_;
   metrics::PromptMetrics prompt_metrics_;
+  metrics::GatewayMetrics metrics_;
+  telemetry::RecordFeed feed_;
+  const std::unique_ptr<telemetry::otlp::Exporter> exporter_;  // null: nothing is sent
   const std::unique_ptr<service::BranchStore> branches_;
   service::Prompts prompts_;
   ledger::Ledger ledger_;
@@ -374,7 +404,6 @@ class OpenRuntime final : public Runtime {
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;
   std::unique_ptr<LocalEngine> local_;
-  metrics::GatewayMetrics metrics_;
   service::Service service_;
   const local::LocalProvider* provider_ = nullptr;  // the service's
   std::unique_ptr<upstream::ExchangeLog> wrapped_log_;

@@ -135,6 +135,8 @@ std::string UnreadTables(const config::Config& running, config::Config next) {
   if (!(next.store == running.store)) tables.push_back("[store]");
   if (!(next.sessions == running.sessions)) tables.push_back("[sessions]");
   if (!(next.ledger == running.ledger)) tables.push_back("[ledger]");
+  if (next.metrics.compat != running.metrics.compat) tables.push_back("[metrics] compat");
+  if (!(next.telemetry == running.telemetry)) tables.push_back("[telemetry]");
   if (!(next.limits == running.limits)) tables.push_back("[limits]");
   return fmt::format("{}", fmt::join(tables, ", "));
 }

@@ -83,12 +83,15 @@ struct CompletionStart::Lookup {
 CompletionStart::CompletionStart(Service& service, const Service::StartArgs& args, Use use)
     : service_(service), args_(args), use_(use), tenant_(local::TenantOf(args.credential)) {
   if (use_ == Use::kCount) return;
-  record_ = std::make_unique<LocalRecord>(
-      LocalRecord::Args{.ledger = service.parts_.ledger,
-                        .dialect = args.dialect,
-                        .request_id = args.request_id,
-                        .tenant = args.tenant.empty() ? tenant_ : args.tenant,
-                        .purpose = args.purpose});
+  record_ = std::make_unique<LocalRecord>(LocalRecord::Args{
+      .ledger = service.parts_.ledger,
+      .dialect = args.dialect,
+      .request_id = args.request_id,
+      .tenant = args.tenant.empty() ? tenant_ : args.tenant,
+      .key = args.prompt && args.prompt->key != nullptr ? std::string_view(args.prompt->key->name)
+                                                        : std::string_view(),
+      .session = args.prompt ? SessionOf(args.prompt->fields) : std::string_view(),
+      .purpose = args.purpose});
   if (service.draining_.load()) {
     Fail(MakeError(ErrorCode::kUnavailable, "service",
                    "The server is shutting down and takes no new requests."));
@@ -261,6 +264,7 @@ Result<void> CompletionStart::Compose() {
   if (record_) record_->OnRequest(request_);
   const bool any = args_.any_model && service_.local_ready_.load();
   KVGATE_TRY(local_, service_.Route(any ? service_.local_->id() : request_.model));
+  if (record_) record_->OnModel(local_->id());
   if (MessagesOf(request_) != nullptr && service_.parts_.turns != nullptr &&
       local_->writes_reasoning()) {
     plan_ = service_.reasoning_.MakePlan(*MessagesOf(request_));
@@ -385,12 +389,15 @@ void CompletionStart::SayLosses() const {
 // Runs the request, without its oldest turns where they leave no room for the answer and the caller
 // allows that.
 Result<std::unique_ptr<local::EventStream>> CompletionStart::RunLocally() {
+  std::vector<int32_t> cuts;
+  if (prompt_.preparation) cuts = Prompts::CutsOf(*prompt_.preparation);
   local::LocalProvider::RunArgs run{.request = request_,
                                     .tenant = service_.prefixes_.SaltOf(tenant_),
                                     .logits_hash = args_.explain,
                                     .prompt_tokens_max = args_.prompt_tokens_max,
                                     .output = args_.output,
-                                    .wake = args_.wake};
+                                    .wake = args_.wake,
+                                    .cuts = cuts};
   if (!turn_ || !turn_->truncates) return local_->Run(run);
   const int64_t context = local_->prompt_tokens_max();
   const int64_t usual = local_->default_max_tokens();

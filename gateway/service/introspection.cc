@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/local/engine_metrics.h"
+#include "gateway/local/vllm_metrics.h"
 #include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/service.h"
 
@@ -176,6 +178,8 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
     if (parts_.ledger != nullptr) {
       json.Key("ledger");
       parts_.ledger->WriteStats(json, caller.tenant);
+      json.Key("models");
+      parts_.ledger->WriteModels(json, caller.tenant);
     }
     if (parts_.prompts != nullptr) {
       json.Key("stabilize_would_save");
@@ -206,6 +210,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
     WriteFields(TurnFields(stats), json);
     json.EndObject();
   }
+  if (write_upstreams_) write_upstreams_(json.Key("upstreams"));
   if (parts_.write_admission != nullptr) {
     json.Key("write_budget");
     WriteBudget(*parts_.write_admission, json);
@@ -213,6 +218,8 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
   if (parts_.ledger != nullptr) {
     json.Key("ledger");
     parts_.ledger->WriteStats(json);
+    json.Key("models");
+    parts_.ledger->WriteModels(json);
   }
   if (parts_.prompts != nullptr) {
     json.Key("stabilize_would_save");
@@ -227,17 +234,38 @@ Result<ledger::Ledger*> Service::RequireLedger() const {
   return MakeError(ErrorCode::kUnavailable, "service", "Requests are not recorded here.");
 }
 
-Result<std::string> Service::ListRequests(const Caller& caller,
-                                          const ListRequestsArgs& args) const {
+namespace {
+
+Error UnknownParameter(const std::string& name) {
+  return MakeError(ErrorCode::kInvalidArgument, "service",
+                   fmt::format("unknown parameter '{}'", name.substr(0, 64)), name.substr(0, 64));
+}
+
+Result<int64_t> ReadNumber(const std::string& name, std::string_view value) {
+  int64_t number = 0;
+  const char* const end = value.data() + value.size();
+  const auto [at, code] = std::from_chars(value.data(), end, number);
+  if (code == std::errc() && at == end && number >= 0) return number;
+  return MakeError(ErrorCode::kInvalidArgument, "service",
+                   fmt::format("{} must be a number, not '{}'.", name, value.substr(0, 64)), name);
+}
+
+}  // namespace
+
+Result<std::string> Service::ListRequests(const Caller& caller, const Query& query) const {
   KVGATE_TRY(ledger::Ledger* const ledger, RequireLedger());
-  ledger::Ledger::ListArgs list{.before = std::string(args.before)};
+  ledger::Ledger::ListArgs list;
   if (!caller.is_admin()) list.tenant = caller.tenant;
-  if (!args.limit.empty()) {
-    const char* const end = args.limit.data() + args.limit.size();
-    const auto [at, code] = std::from_chars(args.limit.data(), end, list.limit);
-    if (code != std::errc() || at != end) {
-      return MakeError(ErrorCode::kInvalidArgument, "service",
-                       fmt::format("limit must be a number, not '{}'.", args.limit), "limit");
+  for (const auto& [name, value] : query) {
+    if (name == "before") {
+      list.before = value;
+    } else if (name == "limit" && value.empty()) {
+      continue;
+    } else if (name == "limit") {
+      KVGATE_TRY(list.limit, ReadNumber(name, value));
+    } else {
+      KVGATE_TRY(const bool is_known, list.filter.Take(name, value));
+      if (!is_known) return UnknownParameter(name);
     }
   }
   return ledger->List(list);
@@ -248,114 +276,50 @@ Result<std::string> Service::GetRequest(const Caller& caller, std::string_view i
   return caller.is_admin() ? ledger->Get(id) : ledger->Get(id, caller.tenant);
 }
 
-void Service::CollectEngine(metrics::TextWriter& writer) const {
-  WriteOne("kvgate_ready", "gauge", "1 when requests are served.", ready() ? 1 : 0, writer);
-  if (!local_ready_.load()) return;
-  const engine::EngineStats stats = local_->engine().Stats();
-  writer.Family("kvgate_prompt_tokens_total", "counter",
-                "Prompt tokens by where their KV came from.");
-  writer.Sample("kvgate_prompt_tokens_total", {{"source", "computed"}}, stats.num_computed_tokens);
-  writer.Sample("kvgate_prompt_tokens_total", {{"source", "device"}}, stats.num_device_tokens);
-  writer.Sample("kvgate_prompt_tokens_total", {{"source", "host"}}, stats.num_host_tokens);
-  writer.Sample("kvgate_prompt_tokens_total", {{"source", "disk"}}, stats.num_disk_tokens);
-  WriteOne("kvgate_output_tokens_total", "counter", "Tokens generated.", stats.num_output_tokens,
-           writer);
-  WriteOne("kvgate_requests_running", "gauge", "Sequences in the batch.", stats.num_running,
-           writer);
-  WriteOne("kvgate_requests_waiting", "gauge", "Requests not scheduled yet.", stats.num_waiting,
-           writer);
-  WriteOne("kvgate_preemptions_total", "counter", "Sequences dropped to a lower tier.",
-           stats.num_preemptions, writer);
-  WriteOne("kvgate_engine_steps_total", "counter", "Forward passes.", stats.num_steps, writer);
-  WriteOne("kvgate_out_of_memory_total", "counter",
-           "Times that the engine gave something up for want of memory.", stats.num_out_of_memory,
-           writer);
-  writer.Family("kvgate_kv_blocks", "gauge", "KV blocks of the device pool by state.");
-  writer.Sample("kvgate_kv_blocks", {{"state", "free"}}, stats.num_blocks_free);
-  writer.Sample("kvgate_kv_blocks", {{"state", "cached"}}, stats.num_blocks_cached);
-  writer.Sample("kvgate_kv_blocks", {{"state", "used"}}, stats.num_blocks_used);
-  writer.Family("kvgate_kv_window_blocks", "gauge",
-                "KV blocks of the layers with a sliding window by state.");
-  writer.Sample("kvgate_kv_window_blocks", {{"state", "free"}}, stats.num_window_blocks_free);
-  writer.Sample("kvgate_kv_window_blocks", {{"state", "cached"}}, stats.num_window_blocks_cached);
-  writer.Sample("kvgate_kv_window_blocks", {{"state", "used"}}, stats.num_window_blocks_used);
-  WriteOne("kvgate_kv_blocks_evicted_total", "counter", "KV blocks evicted from the device pool.",
-           stats.num_blocks_evicted, writer);
-  WriteOne("kvgate_kv_digest_mismatches_total", "counter",
-           "Blocks whose hash matched and whose digest did not; served as misses.",
-           stats.num_digest_mismatches, writer);
-  WriteOne("kvgate_write_back_queued_bytes", "gauge", "KV waiting to be written to disk.",
-           stats.write_back_bytes_queued, writer);
-  WriteOne("kvgate_kv_blocks_written_total", "counter", "KV blocks written to disk.",
-           stats.num_blocks_written, writer);
-  WriteOne("kvgate_kv_blocks_write_skipped_total", "counter",
-           "KV blocks not written: the queue was full or the disk tier off.",
-           stats.num_blocks_write_skipped, writer);
-  writer.Family("kvgate_host_kv_blocks", "gauge", "KV blocks of the host arena by state.");
-  writer.Sample("kvgate_host_kv_blocks", {{"state", "cached"}}, stats.num_host_blocks);
-  writer.Sample("kvgate_host_kv_blocks", {{"state", "free"}},
-                stats.num_host_blocks_max - stats.num_host_blocks);
-  WriteOne("kvgate_requests_refused_by_slo_total", "counter",
-           "Requests refused because their first token would have come too late.",
-           stats.num_refused_by_slo, writer);
-  WriteOne("kvgate_single_flight_total", "counter",
-           "Requests that waited for another one to compute their prefix.", stats.num_single_flight,
-           writer);
-  WriteOne("kvgate_restores_cut_total", "counter",
-           "Loads from disk given up because recomputing was quicker.", stats.num_restores_cut,
-           writer);
-  WriteOne("kvgate_restores_skipped_total", "counter",
-           "Disk hits recomputed from the start because that was quicker.",
-           stats.num_restores_skipped, writer);
-  WriteOne("kvgate_prefill_tokens_per_second", "gauge", "Prefill speed, measured.",
-           stats.prefill_tokens_per_second, writer);
-  WriteOne("kvgate_restore_bytes_per_second", "gauge", "Speed of loads from disk, measured.",
-           stats.restore_bytes_per_second, writer);
-}
+namespace {
 
-void Service::CollectStore(metrics::TextWriter& writer) const {
+// `stats` are null without a disk tier.
+void CollectStore(const store::kv::KvStoreStats* stats, metrics::TextWriter& writer) {
   WriteOne("kvgate_store_up", "gauge", "1 when the disk tier is open and healthy.",
-           parts_.kv != nullptr && store_numbers().kv.error.empty() ? 1 : 0, writer);
-  if (parts_.kv == nullptr) return;
-  const store::kv::KvStoreStats stats = store_numbers().kv;
-  WriteOne("kvgate_store_records", "gauge", "KV records on disk.", stats.num_records, writer);
-  WriteOne("kvgate_store_payload_bytes", "gauge", "Live KV on disk.", stats.payload_bytes, writer);
-  WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats.disk_bytes, writer);
-  WriteOne("kvgate_store_capacity_bytes", "gauge", "Budget of KV on disk.", stats.capacity_bytes,
+           stats != nullptr && stats->error.empty() ? 1 : 0, writer);
+  if (stats == nullptr) return;
+  WriteOne("kvgate_store_records", "gauge", "KV records on disk.", stats->num_records, writer);
+  WriteOne("kvgate_store_payload_bytes", "gauge", "Live KV on disk.", stats->payload_bytes, writer);
+  WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats->disk_bytes, writer);
+  WriteOne("kvgate_store_capacity_bytes", "gauge", "Budget of KV on disk.", stats->capacity_bytes,
            writer);
   WriteOne("kvgate_store_pinned_bytes", "gauge", "KV on disk that eviction may not take.",
-           stats.pinned_bytes, writer);
-  WriteOne("kvgate_store_writes_total", "counter", "KV records written.", stats.num_writes, writer);
+           stats->pinned_bytes, writer);
+  WriteOne("kvgate_store_writes_total", "counter", "KV records written.", stats->num_writes,
+           writer);
   writer.Family("kvgate_store_lookups_total", "counter", "Lookups of KV records by result.");
-  writer.Sample("kvgate_store_lookups_total", {{"result", "hit"}}, stats.num_hits);
-  writer.Sample("kvgate_store_lookups_total", {{"result", "miss"}}, stats.num_misses);
+  writer.Sample("kvgate_store_lookups_total", {{"result", "hit"}}, stats->num_hits);
+  writer.Sample("kvgate_store_lookups_total", {{"result", "miss"}}, stats->num_misses);
   WriteOne("kvgate_store_dropped_total", "counter", "Records that failed a check.",
-           stats.num_dropped, writer);
+           stats->num_dropped, writer);
   WriteOne("kvgate_store_evicted_total", "counter", "Records evicted to stay under the budget.",
-           stats.num_evicted, writer);
+           stats->num_evicted, writer);
   WriteOne("kvgate_store_write_errors_total", "counter", "Writes that the disk refused.",
+           stats->num_write_errors, writer);
+}
+
+void CollectMeta(const store::meta::MetaStoreStats& stats, metrics::TextWriter& writer) {
+  WriteOne("kvgate_store_meta_up", "gauge",
+           "1 when responses, conversations, pins and the ledger can be kept.",
+           stats.error.empty() ? 1 : 0, writer);
+  WriteOne("kvgate_store_meta_lost_total", "counter",
+           "Rows that had been acknowledged and were not there at the start.", stats.num_lost,
+           writer);
+  WriteOne("kvgate_store_meta_damaged_log_bytes_total", "counter",
+           "Bytes of the log that were skipped because they were damaged.", stats.damaged_log_bytes,
+           writer);
+  WriteOne("kvgate_store_meta_damaged_reads_total", "counter", "Reads that met a damaged table.",
+           stats.num_damaged_reads, writer);
+  WriteOne("kvgate_store_meta_write_errors_total", "counter", "Writes that were refused.",
            stats.num_write_errors, writer);
 }
 
-void Service::CollectTurns(metrics::TextWriter& writer) const {
-  if (parts_.meta != nullptr) {
-    const store::meta::MetaStoreStats stats = parts_.meta->Stats();
-    WriteOne("kvgate_store_meta_up", "gauge",
-             "1 when responses, conversations, pins and the ledger can be kept.",
-             stats.error.empty() ? 1 : 0, writer);
-    WriteOne("kvgate_store_meta_lost_total", "counter",
-             "Rows that had been acknowledged and were not there at the start.", stats.num_lost,
-             writer);
-    WriteOne("kvgate_store_meta_damaged_log_bytes_total", "counter",
-             "Bytes of the log that were skipped because they were damaged.",
-             stats.damaged_log_bytes, writer);
-    WriteOne("kvgate_store_meta_damaged_reads_total", "counter", "Reads that met a damaged table.",
-             stats.num_damaged_reads, writer);
-    WriteOne("kvgate_store_meta_write_errors_total", "counter", "Writes that were refused.",
-             stats.num_write_errors, writer);
-  }
-  if (parts_.turns == nullptr) return;
-  const store::meta::TurnStats stats = store_numbers().turns;
+void CollectTurns(const store::meta::TurnStats& stats, metrics::TextWriter& writer) {
   WriteOne("kvgate_turns", "gauge", "Conversation turns kept.", stats.num_turns, writer);
   WriteOne("kvgate_turn_conversations", "gauge", "Conversations kept.", stats.num_conversations,
            writer);
@@ -368,6 +332,47 @@ void Service::CollectTurns(metrics::TextWriter& writer) const {
            writer);
   WriteOne("kvgate_turns_damaged_total", "counter", "Turns that failed a check.", stats.num_damaged,
            writer);
+}
+
+}  // namespace
+
+Service::EngineLoad Service::Load() const {
+  EngineLoad load;
+  if (local_ready_.load()) {
+    const engine::EngineStats stats = local_->engine().Stats();
+    load.num_running = stats.num_running;
+    load.num_waiting = stats.num_waiting;
+    load.tiers = local::EngineTiers(local_->engine().info(), stats);
+  }
+  if (parts_.kv != nullptr) {
+    const store::kv::KvStoreStats stats = store_numbers().kv;
+    load.tiers.push_back({.name = "disk",
+                          .label = "disk",
+                          .used_bytes = stats.payload_bytes,
+                          .capacity_bytes = stats.capacity_bytes});
+  }
+  return load;
+}
+
+void Service::Collect(metrics::TextWriter& writer) const {
+  WriteOne("kvgate_ready", "gauge", "1 when requests are served.", ready() ? 1 : 0, writer);
+  if (local_ready_.load()) {
+    const engine::EngineStats stats = local_->engine().Stats();
+    local::CollectEngine(stats, writer);
+    if (parts_.has_vllm_names) {
+      local::CollectVllm({.model_name = local_->id(),
+                          .info = local_->engine().info(),
+                          .stats = stats,
+                          .times = parts_.metrics.answers.local()},
+                         writer);
+    }
+  }
+  local::CollectTiers(Load().tiers, writer);
+  const StoreNumbers numbers = store_numbers();
+  CollectStore(parts_.kv == nullptr ? nullptr : &numbers.kv, writer);
+  if (parts_.meta != nullptr) CollectMeta(parts_.meta->Stats(), writer);
+  if (parts_.turns != nullptr) CollectTurns(numbers.turns, writer);
+  if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);
 }
 
 }  // namespace kvgate::service

@@ -1,5 +1,6 @@
 #include "gateway/service/local_record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -43,6 +44,16 @@ std::string ReasonOf(const protocol::form::GivenUpLoad& load) {
       load.compute_seconds * 1e3);
 }
 
+void TakeTimes(const protocol::form::CompletionStats& stats, ledger::RequestTimings& timings) {
+  timings.queue_us = ToMicroseconds(stats.queue_seconds);
+  timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
+  timings.prefill_us = ToMicroseconds(stats.prefill_seconds);
+  if (stats.num_output_tokens < 2 || stats.total_seconds <= 0) return;
+  timings.decode_us = ToMicroseconds(std::max(0.0, stats.total_seconds - stats.ttft_seconds));
+  timings.tpot_us = timings.decode_us / (stats.num_output_tokens - 1);
+  timings.itl_us_max = ToMicroseconds(stats.itl_seconds_max);
+}
+
 }  // namespace
 
 LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
@@ -50,10 +61,15 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   record_.id = args.request_id;
   record_.time_us = WallClock::NowUs();
   record_.endpoint = endpoint;
+  if (endpoint == upstream::wire::Endpoint::kMessages) {
+    record_.dialect = upstream::wire::Dialect::kAnthropic;
+  }
   record_.path = path;
   record_.upstream = prompt::kLocalProvider;
   record_.provider = prompt::kLocalProvider;
   record_.tenant = args.tenant;
+  record_.key = args.key;
+  record_.session = args.session;
   record_.purpose = args.purpose;
   record_.usage_unknown = "no answer";
 }
@@ -69,11 +85,17 @@ LocalRecord::~LocalRecord() {
 
 void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
   record_.model = request.model;
+  record_.asked_model.clear();
   record_.stream = request.stream;
   record_.edits.clear();
   for (const std::string& what : request.left_out) {
     record_.edits.push_back({.rule = "left_out:" + what});
   }
+}
+
+void LocalRecord::OnModel(std::string_view name) {
+  record_.asked_model = record_.model == name ? "" : record_.model;
+  record_.model = name;
 }
 
 void LocalRecord::OnBody(std::string_view body) {
@@ -111,11 +133,17 @@ void LocalRecord::OnFinish(const protocol::form::FinishEvent& finish, bool begun
       record_.reported.Set(UsageField::kPromptCached, stats.num_cached_tokens);
     }
     record_.usage = Normalize(record_.reported, record_.endpoint);
-    record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
-    record_.timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
+    TakeTimes(stats, record_.timings);
+    record_.tiers =
+        ledger::TierTokens{.device = stats.num_device_tokens,
+                           .host = stats.num_host_tokens,
+                           .disk = stats.num_disk_tokens,
+                           .computed = stats.num_prompt_tokens - stats.num_cached_tokens};
     record_.provider_reason = ReasonOf(stats.given_up);
   }
-  if (preparation_) prompts_->Complete(record_, ledger::ReplyFacts(), *preparation_);
+  if (preparation_) {
+    prompts_->Complete(record_, ledger::ReplyFacts(), *preparation_, stats.segments);
+  }
 }
 
 std::string LocalRecord::BreakJson() const {

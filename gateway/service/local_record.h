@@ -22,6 +22,8 @@ class LocalRecord {
     protocol::form::Dialect dialect = protocol::form::Dialect::kChatCompletions;
     std::string_view request_id;
     std::string tenant = {};
+    std::string_view key = {};      // the name of the caller's [[key]]
+    std::string_view session = {};  // as the caller named it
     std::string_view purpose = {};  // as RequestRecord::purpose
   };
   explicit LocalRecord(const Args& args);
@@ -32,6 +34,8 @@ class LocalRecord {
 
   // Call it again if the request is decoded anew.
   void OnRequest(const protocol::form::CompletionRequest& request);
+  // The engine's model has this name, whatever the request has called it.
+  void OnModel(std::string_view name);
   // Hashes the body, so it takes time with its size: call it while the engine works.
   void OnBody(std::string_view body);
   const std::string& tenant() const { return record_.tenant; }

@@ -38,12 +38,6 @@ bool IsJwt(std::string_view text) {
   return text.starts_with("eyJ") && std::count(text.begin(), text.end(), '.') == 2;
 }
 
-// Reads kvgate's session header, or else Codex's.
-std::string_view SessionOf(const upstream::wire::HeaderFields& fields) {
-  const std::string_view session = FindHeader(fields, "x-kvgate-session");
-  return session.empty() ? FindHeader(fields, "session_id") : session;
-}
-
 // Returns true if the body asks for much reasoning, in any dialect's spelling.
 bool ThinksHard(const prompt::parse::RequestLayout& layout, std::string_view body) {
   const auto says = [&](std::string_view name, std::initializer_list<std::string_view> words) {
@@ -121,6 +115,19 @@ ledger::RecordBreak ToRecord(const prompt::diagnose::PrefixBreak& found) {
           .lost_nanodollars = found.lost_nanodollars};
 }
 
+std::vector<prompt::diagnose::CountedRun> ToRuns(
+    std::span<const protocol::form::PromptSegment> counted) {
+  std::vector<prompt::diagnose::CountedRun> runs;
+  for (const protocol::form::PromptSegment& segment : counted) {
+    runs.push_back({.is_tools = segment.source == protocol::form::kToolsSource,
+                    .is_results = segment.source ==
+                                  prompt::parse::SourceName(prompt::parse::Source::kToolResults),
+                    .last_element = segment.last_element,
+                    .num_tokens = segment.num_tokens});
+  }
+  return runs;
+}
+
 ledger::RecordPlan PlanOf(const prompt::Prepared& prepared) {
   return {.reason = std::string(prepared.plan.reason),
           .expected_reuse = prepared.plan.expected_reuse,
@@ -128,6 +135,11 @@ ledger::RecordPlan PlanOf(const prompt::Prepared& prepared) {
 }
 
 }  // namespace
+
+std::string_view SessionOf(const upstream::wire::HeaderFields& fields) {
+  const std::string_view session = FindHeader(fields, "x-kvgate-session");
+  return session.empty() ? FindHeader(fields, "session_id") : session;
+}
 
 uint32_t RuleBits(const std::vector<std::string>& names) {
   if (names.empty()) return 0;
@@ -335,7 +347,8 @@ Result<void> Prompts::CheckUnread(const Args& args) {
 }
 
 void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
-                       upstream::ExchangePreparation& preparation) {
+                       upstream::ExchangePreparation& preparation,
+                       std::span<const protocol::form::PromptSegment> counted) {
   auto& own = static_cast<Preparation&>(preparation);
   const prompt::Prepared& prepared = own.prepared();
   if (parts_.metrics != nullptr && facts.num_thinking_dropped > 0) {
@@ -353,16 +366,22 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   }
   // A refused request has written no cache entry that a later one could read.
   if (record.status < 200 || record.status >= 300) return;
-  const prompt::Report report = own.Finish({.usage = record.usage,
-                                            .provider_reason = facts.provider_reason.view(),
-                                            .service_tier = record.service_tier,
-                                            .now_us = WallClock::NowUs()});
+  const std::vector<prompt::diagnose::CountedRun> runs = ToRuns(counted);
+  prompt::Report report = own.Finish({.usage = record.usage,
+                                      .provider_reason = facts.provider_reason.view(),
+                                      .service_tier = record.service_tier,
+                                      .counted = runs,
+                                      .now_us = WallClock::NowUs()});
   record.prefix_break = ToRecord(report.prefix_break);
   savings_.Add({.tenant = record.tenant,
                 .model = record.model,
                 .losses = report.slot_losses,
                 .branch = report.branch});
+  record.cache_ttl_seconds = report.ttl_seconds;
+  record.prompt = report.prompt;
   if (!report.attribution) return;
+  record.is_estimated = !report.is_counted;
+  record.segments = std::move(report.parts);
   for (size_t i = 0; i < prompt::parse::kNumSources; ++i) {
     const prompt::diagnose::SourceTokens& tokens = (*report.attribution)[i];
     if (tokens == prompt::diagnose::SourceTokens()) continue;
@@ -372,6 +391,10 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
          .written = tokens.written,
          .uncached = tokens.uncached});
   }
+}
+
+std::vector<int32_t> Prompts::CutsOf(const upstream::ExchangePreparation& preparation) {
+  return prompt::Optimizer::CutsOf(static_cast<const Preparation&>(preparation).prepared());
 }
 
 const std::vector<prompt::diagnose::SourceRun>& Prompts::RunsOf(

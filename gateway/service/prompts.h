@@ -3,9 +3,11 @@
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,9 @@ uint32_t RuleBits(const std::vector<std::string>& names);
 // Providers judge the requests of such clients as they stand, so nothing in them may be changed. It
 // recognises Anthropic's OAuth tokens and beta header, and OpenAI's account header and JWTs.
 bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFields& fields);
+
+// Returns the session that a request's headers name: kvgate's own, or else Codex's; empty if none.
+std::string_view SessionOf(const upstream::wire::HeaderFields& fields);
 
 // Accepts "chat_completions", "responses" and "messages", the endpoints whose prompts the gateway
 // can parse. Returns nothing for other names.
@@ -151,8 +156,13 @@ class Prompts {
   std::string ListTemplates(std::string_view tenant) const;
 
   // Writes into the ledger's record what became of the request.
+  // `counted` holds the parts of a local prompt whose tokens are known; see PromptSegment.
   void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
-                upstream::ExchangePreparation& preparation);
+                upstream::ExchangePreparation& preparation,
+                std::span<const protocol::form::PromptSegment> counted = {});
+  // Returns the elements of the prompt's list of messages behind which its tokens should be
+  // counted.
+  static std::vector<int32_t> CutsOf(const upstream::ExchangePreparation& preparation);
 
   // Returns the tokens by source, in the order of rendering. REQUIRES: Complete was called for this
   // prompt.

@@ -111,12 +111,7 @@ Service::Service(Parts parts)
       reasoning_(parts_.turns),
       responses_(parts_.turns, parts_.limits, parts_.sessions),
       conversations_(responses_.conversations(), responses_.limits()) {
-  parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
-    CollectEngine(writer);
-    CollectStore(writer);
-    CollectTurns(writer);
-    if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);
-  });
+  parts_.registry.AddCollector([this](metrics::TextWriter& writer) { Collect(writer); });
 }
 
 void Service::SetLocal(std::unique_ptr<local::LocalProvider> local) {

@@ -14,11 +14,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "gateway/access/access.h"
 #include "gateway/ledger/ledger.h"
+#include "gateway/local/engine_metrics.h"
 #include "gateway/local/event_stream.h"
 #include "gateway/local/local.h"
 #include "gateway/local/prefix_service.h"
@@ -26,6 +28,7 @@
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/form/decode_limits.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/reply_choice.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/service/local_record.h"
@@ -137,6 +140,7 @@ class Service {
     std::string no_disk_reason = {};
     protocol::form::DecodeLimits limits = {};
     std::string system_fingerprint = {};
+    bool has_vllm_names = false;  // the metrics have the names of vLLM as well
     bool has_local = true;  // a local model is loaded or loading; false if there are only upstreams
   };
   explicit Service(Parts parts);
@@ -209,15 +213,13 @@ class Service {
   Result<std::string> GetModel(std::string_view id) const;
   // Covers all tenants for an admin, and only the caller's own sums otherwise.
   std::string Stats(const access::Caller& caller) const;
-  // Returns the ledger's records that the caller may see, newest first. Both texts are query
-  // parameters; empty means the default.
-  struct ListRequestsArgs {
-    std::string_view limit;
-    std::string_view before;
-  };
-  Result<std::string> ListRequests(const access::Caller& caller,
-                                   const ListRequestsArgs& args) const;
+  // A query's parameters, in its order. One that is not known is an error that names it.
+  using Query = std::vector<std::pair<std::string, std::string>>;
+  // Returns the ledger's records that the caller may see and the query asks for, newest first.
+  Result<std::string> ListRequests(const access::Caller& caller, const Query& query) const;
   Result<std::string> GetRequest(const access::Caller& caller, std::string_view id) const;
+  // Fails with kUnavailable if requests are not recorded.
+  Result<ledger::Ledger*> RequireLedger() const;
   // Prometheus text.
   std::string Metrics() const;
   // Stats and Metrics without asking the stores, which may wait for a disk: they use the numbers of
@@ -225,6 +227,17 @@ class Service {
   std::string StatsAsKnown(const access::Caller& caller) const;
   std::string MetricsAsKnown() const { return parts_.registry.Text(); }
   void RefreshStores() const;
+  struct EngineLoad {
+    uint64_t num_running = 0;
+    uint64_t num_waiting = 0;
+    std::vector<local::TierFill> tiers = {};  // those that there are
+  };
+  // The engine's now, and the disk's as of the last RefreshStores.
+  EngineLoad Load() const;
+  // Writes the state of the upstreams, for Stats. Call it before the first Stats.
+  void ReportUpstreams(std::function<void(protocol::form::JsonWriter&)> write) {
+    write_upstreams_ = std::move(write);
+  }
   // Adds numbers that another part keeps. Call it before the first Metrics.
   void AddCollector(std::function<void(metrics::TextWriter&)> collect) {
     parts_.registry.AddCollector(std::move(collect));
@@ -247,10 +260,7 @@ class Service {
   };
   StoreNumbers store_numbers() const;
   Result<const local::LocalProvider*> Route(const std::string& model) const;
-  Result<ledger::Ledger*> RequireLedger() const;
-  void CollectEngine(metrics::TextWriter& writer) const;
-  void CollectStore(metrics::TextWriter& writer) const;
-  void CollectTurns(metrics::TextWriter& writer) const;
+  void Collect(metrics::TextWriter& writer) const;
 
   const Parts parts_;
   local::PrefixService prefixes_;
@@ -261,6 +271,7 @@ class Service {
   std::unique_ptr<local::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};
+  std::function<void(protocol::form::JsonWriter&)> write_upstreams_;  // may be empty
   mutable std::mutex numbers_mutex_;
   mutable StoreNumbers numbers_;
 };

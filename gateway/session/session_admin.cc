@@ -67,6 +67,17 @@ void WriteSummary(const log::Summary& summary, JsonWriter& json) {
   json.EndObject();
 }
 
+// The bounds that the configuration sets; those that follow from a model's context are left out.
+void WriteWindow(const window::Settings& settings, JsonWriter& json) {
+  constexpr std::string_view kModes[] = {"summary", "hard", "off"};
+  json.Key("window").BeginObject();
+  json.Key("mode").String(kModes[static_cast<size_t>(settings.mode)]);
+  if (settings.low > 0) json.Key("low").Integer(settings.low);
+  if (settings.high > 0) json.Key("high").Integer(settings.high);
+  if (settings.hard > 0) json.Key("hard").Integer(settings.hard);
+  json.EndObject();
+}
+
 void WriteCompaction(const log::Compaction& event, JsonWriter& json) {
   json.BeginObject().Key("mode").String(event.is_fold ? "summary" : "hard");
   json.Key("messages_left_out").Unsigned(event.num_messages);
@@ -152,6 +163,7 @@ Result<std::string> SessionAdmin::Show(const Place& place, const PageArgs& page)
   json.BeginObject();
   WriteSession(root, head, json);
   json.Key("messages_left_out").Unsigned(num_left_out);
+  WriteWindow(sessions_.window(), json);
   json.Key("data").BeginArray();
   const size_t first = turns.size() - std::min<size_t>(turns.size(), limit);
   for (size_t i = first; i < turns.size(); ++i) WriteTurn(turns[i], json);

@@ -190,10 +190,10 @@ Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::stri
 }
 
 std::unique_ptr<SessionFold> Sessions::BeginFold(const SessionTurn& turn, std::string_view body,
-                                                 bool is_asked) {
+                                                 summary::Folds::Trigger trigger) {
   if (!turn.fold) return nullptr;
   const uint64_t depth = turn.is_stored ? turn.turn.depth : turn.turn.depth - 1;
-  auto ticket = folds_.Begin(SessionOf(turn), depth, is_asked);
+  auto ticket = folds_.Begin(SessionOf(turn), depth, trigger);
   if (ticket == nullptr) return nullptr;
   FoldPlan plan = *turn.fold;
   if (!turn.is_stored) {
@@ -237,6 +237,18 @@ void Sessions::Collect(metrics::TextWriter& writer) const {
   writer.Sample(kFolds, {{"outcome", "stored"}}, folds.num_stored);
   writer.Sample(kFolds, {{"outcome", "failed"}}, folds.num_failed);
   writer.Sample(kFolds, {{"outcome", "stale"}}, folds.num_stale);
+  constexpr std::string_view kCompactions = "kvgate_compaction_total";
+  writer.Family(kCompactions, "counter",
+                "Compactions of sessions: summaries by what made them begin, and rounds left out "
+                "because the window was full (hard).");
+  const auto by = [&](std::string trigger, uint64_t value) {
+    writer.Sample(kCompactions, {{"trigger", std::move(trigger)}}, value);
+  };
+  using Trigger = summary::Folds::Trigger;
+  by("threshold", folds.num_stored_by[static_cast<size_t>(Trigger::kThreshold)]);
+  by("idle", folds.num_stored_by[static_cast<size_t>(Trigger::kIdle)]);
+  by("client", folds.num_stored_by[static_cast<size_t>(Trigger::kClient)]);
+  by("hard", now.num_compactions);
   constexpr std::string_view kRunning = "kvgate_session_folds_running";
   writer.Family(kRunning, "gauge", "Summaries of sessions that are being made.");
   writer.Sample(kRunning, {}, static_cast<uint64_t>(folds.num_running));

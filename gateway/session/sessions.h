@@ -90,6 +90,7 @@ class Sessions {
   LocalModel local_model() const {
     return {.context_tokens = context_tokens_, .output_tokens = output_tokens_};
   }
+  const window::Settings& window() const { return options_.window; }
   int wait_seconds_max() const { return options_.wait_seconds_max; }
   const std::string& summary_model() const { return options_.summary_model; }
   int summary_wait_seconds() const { return options_.summary_wait_seconds; }
@@ -149,8 +150,9 @@ class Sessions {
   // Begins the fold that is due for a turn; `body` is its request's, as received. Before the turn
   // is answered, what is new in it is no part of that. Returns null if none is due, or another one
   // is under way.
-  std::unique_ptr<SessionFold> BeginFold(const SessionTurn& turn, std::string_view body,
-                                         bool is_asked = false);
+  std::unique_ptr<SessionFold> BeginFold(
+      const SessionTurn& turn, std::string_view body,
+      summary::Folds::Trigger trigger = summary::Folds::Trigger::kThreshold);
   summary::Folds& folds() { return folds_; }
   summary::IdleSessions& idle() { return idle_; }
   bool folds_idle() const {

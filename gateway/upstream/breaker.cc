@@ -16,7 +16,19 @@ bool Breaker::Allow(TimePoint now) {
 
 bool Breaker::IsOpen(TimePoint now) const {
   const std::lock_guard lock(mutex_);
-  return options_.failures != 0 && failures_ >= options_.failures && now < next_try_;
+  return has_tripped() && now < next_try_;
+}
+
+Breaker::State Breaker::state(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  if (!has_tripped()) return State::kClosed;
+  return now < next_try_ ? State::kOpen : State::kHalfOpen;
+}
+
+std::chrono::microseconds Breaker::until_trial(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  if (!has_tripped() || now >= next_try_) return std::chrono::microseconds(0);
+  return std::chrono::ceil<std::chrono::microseconds>(next_try_ - now);
 }
 
 void Breaker::Succeed() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 
 namespace kvgate::upstream {
@@ -24,10 +25,20 @@ class Breaker {
   void Succeed();
   // Records that no answer came: no connection, a timeout, or an end without an answer.
   void Fail(TimePoint now);
+  enum class State : uint8_t {
+    kClosed,
+    kOpen,      // no request may be sent now
+    kHalfOpen,  // the next request is a trial
+  };
+  State state(TimePoint now) const;
+  // Zero if a request may be sent now.
+  std::chrono::microseconds until_trial(TimePoint now) const;
   // Seconds until the next trial; at least 1.
   int retry_after_seconds(TimePoint now) const;
 
  private:
+  bool has_tripped() const { return options_.failures != 0 && failures_ >= options_.failures; }
+
   const Options options_;
   mutable std::mutex mutex_;
   int failures_ = 0;

@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/upstream/breaker.h"
+#include "gateway/upstream/upstream_meter.h"
 #include "gateway/upstream/wire/channel.h"
 #include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/dialer.h"
@@ -55,6 +56,8 @@ class Upstream {
   // upstream configured with them, Messages and token counting an anthropic one; all others pass.
   bool Has(wire::Endpoint endpoint) const;
   Breaker& breaker() { return breaker_; }
+  // Requests may end after the upstream is gone.
+  const std::shared_ptr<UpstreamMeter>& meter() const { return meter_; }
 
   using Executor = boost::asio::any_io_executor;
   // Returns a kept connection of the executor's context, or null if there is none.
@@ -104,6 +107,7 @@ class Upstream {
   std::unique_ptr<wire::Dialer> dialer_;  // of the proxy's host, if any, else the upstream's
   std::optional<boost::asio::ssl::context> tls_;
   Breaker breaker_;
+  const std::shared_ptr<UpstreamMeter> meter_ = std::make_shared<UpstreamMeter>();
   std::atomic<int> in_use_{0};
   mutable std::mutex mutex_;
   std::vector<Pool> pools_;                            // one per context: a handful

@@ -15,6 +15,9 @@ class LedgerTest(Case):
     def records(self, running, query=""):
         return self.assert_ok(running.get("/kvgate/v1/requests" + query)).json["data"]
 
+    def model_name(self, running):
+        return self.assert_ok(running.get("/v1/models")).json["data"][0]["id"]
+
     def totals(self, running):
         return running.stats()["ledger"]["totals"]
 
@@ -41,15 +44,19 @@ class LedgerTest(Case):
             self.assertEqual(record["usage"]["cache_read_tokens"],
                              usage["prompt_tokens_details"]["cached_tokens"])
             self.assertEqual(record["sha256"]["received"], hashlib.sha256(raw).hexdigest())
-            self.assertEqual((record["upstream"], record["model"], record["status"]),
-                             ("local", "local", 200))
+            self.assertEqual((record["upstream"], record["model"], record["asked_model"],
+                              record["status"]),
+                             ("local", self.model_name(running), "local", 200))
             self.assertEqual(record["bytes"]["received"], len(raw))
             self.assertEqual(record["bytes"]["answer"], len(reply.body))
             self.assertLessEqual(record["timings"]["ttft_us"], record["timings"]["total_us"])
             self.assertLess(abs(record["time_us"] / 1e6 - time.time()), 60)
         self.assertGreater(newest["usage"]["cache_read_tokens"], 0)
         one = self.assert_ok(running.get("/kvgate/v1/requests/" + newest["id"])).json
+        segments = one.pop("segments")
         self.assertEqual(one, newest)
+        self.assertEqual(sum(segment["tokens"] for segment in segments),
+                         newest["usage"]["input_tokens"])
 
     def test_lists_come_in_pages_and_bad_queries_are_named(self):
         running = self.serve()
@@ -102,11 +109,13 @@ class LedgerTest(Case):
         self.assert_ok(running.complete("a", max_tokens=2, headers=tenant("one")))
         self.assert_ok(running.complete("a", max_tokens=2, headers=tenant("two")))
         totals = self.totals(running)
-        self.assertEqual(totals["by_model"]["local"]["requests"], 2)
+        name = self.model_name(running)
+        self.assertEqual(totals["by_model"][name]["requests"], 2)
         self.assertEqual(sorted(t["requests"] for t in totals["by_tenant"].values()), [1, 1])
         metrics = running.get("/metrics").body.decode()
         self.assertIn('kvgate_ledger_upstream_requests_total{upstream="local"} 2\n', metrics)
-        self.assertIn('kvgate_ledger_model_tokens_total{model="local",kind="output"} 4\n', metrics)
+        self.assertIn(
+            f'kvgate_ledger_model_tokens_total{{model="{name}",kind="output"}} 4\n', metrics)
         live = self.kvgate_stats()
         self.assertIn("2 requests since", live)
         running.terminate()

@@ -29,11 +29,14 @@ def nobodys(ids):
 
 # What each route asks of its caller, and how it is asked. `id` names what of Alice's stands in its
 # path; `body` is what is sent. A route of the router without a row here fails the test.
-Row = namedtuple("Row", "access body id", defaults=(None, None))
+Row = namedtuple("Row", "access body id status", defaults=(None, None, 200))
 ROWS = {
     ("GET", "/"): Row("kOpen"),
     ("GET", "/health"): Row("kOpen"),
     ("GET", "/ready"): Row("kOpen"),
+    ("GET", "/dashboard"): Row("kOpen", status=308),
+    ("GET", "/dashboard/"): Row("kOpen"),
+    ("GET", "/dashboard/assets/{id}"): Row("kOpen", None, "asset"),
     ("GET", "/metrics"): Row("kMetrics"),
     ("POST", "/v1/chat/completions"): Row("kUser", CHAT),
     ("POST", "/v1/completions"): Row("kUser", {"model": "local", "prompt": "a", "max_tokens": 1}),
@@ -64,6 +67,8 @@ ROWS = {
     ("GET", "/kvgate/v1/stats"): Row("kOwn"),
     ("GET", "/kvgate/v1/requests"): Row("kOwn"),
     ("GET", "/kvgate/v1/requests/{id}"): Row("kOwn", None, "request"),
+    ("GET", "/kvgate/v1/events"): Row("kOwn"),
+    ("GET", "/kvgate/v1/advice"): Row("kOwn"),
     ("GET", "/kvgate/v1/templates"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes/{id}/export"): Row("kOwn", None, "prefix"),
@@ -141,6 +146,10 @@ class RolesCase(Case):
         try:
             connection.request(method, path, raw, fields)
             response = connection.getresponse()
+            if response.getheader("content-type", "").startswith("text/event-stream"):
+                # It goes on for as long as somebody reads: one event says enough.
+                event = b"".join(iter(response.readline, b"\n"))
+                return response.status, event, dict(response.getheaders())
             return response.status, response.read(), dict(response.getheaders())
         finally:
             connection.close()
@@ -172,6 +181,7 @@ class AdversarialTenantTest(RolesCase):
         made["item"] = items["data"][0]["id"]
         _, _, headers = self.ask(running, "POST", "/v1/chat/completions", "alice", CHAT)
         made["request"] = headers["x-kvgate-request-id"]
+        made["asset"] = "dashboard.js"
         made["session"] = "alices-session-of-plums"
         status, data, _ = self.ask(
             running, "POST", "/v1/chat/completions", "alice",
@@ -250,7 +260,7 @@ class AdversarialTenantTest(RolesCase):
         method, path = route
         status, data, _ = self.ask(running, method, self.path_of(row, path, made), who, row.body)
         others = row.access == "kOwn" and row.id is not None
-        self.assertIn(status, self.expected(row, who, 404 if others else 200), data[:300])
+        self.assertIn(status, self.expected(row, who, 404 if others else row.status), data[:300])
         for secret in (b"plum-4711", b"plum-4712", b"plum-4713", b"secret-name"):
             self.assertNotIn(secret, data)
         if not others or who != "bob":
@@ -265,7 +275,8 @@ class AdversarialTenantTest(RolesCase):
 
     def bob_looks_for_alice(self, running, made):
         for path in ("/kvgate/v1/requests?limit=1000", "/kvgate/v1/prefixes", "/kvgate/v1/stats",
-                     "/kvgate/v1/sessions", "/kvgate/v1/requests?before=" + made["request"]):
+                     "/kvgate/v1/sessions", "/kvgate/v1/requests?before=" + made["request"],
+                     "/kvgate/v1/stats?step=all&by=tenant", "/kvgate/v1/stats?step=day&by=key"):
             data = self.ask(running, "GET", path, "bob")[1].decode()
             for found in ("alice", "secret", *(made[k] for k in made if k != "model")):
                 self.assertNotIn(found, data, path)
@@ -294,7 +305,7 @@ class AdversarialTenantTest(RolesCase):
         for (method, path), row in ROWS.items():
             if method == "DELETE" or row.access == "kAdmin":
                 continue
-            wanted = 404 if row.id in NOT_AN_ADMINS else 200
+            wanted = 404 if row.id in NOT_AN_ADMINS else row.status
             status, data, _ = self.ask(running, method, self.path_of(row, path, made), "admin",
                                        row.body)
             if "cancel" in path:

@@ -215,6 +215,7 @@ std::string_view RecogniseChatFormat(std::string_view chat_template) {
 TokenizedChat TokenizeChat(const tokenizer::Tokenizer& tokenizer, const RenderedChat& chat) {
   // The tokenizer requires ascending offsets, but the ends need not ascend.
   std::vector<size_t> places = chat.message_ends;
+  places.push_back(chat.tools_begin);
   places.push_back(chat.tools_end);
   std::vector<size_t> order(places.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -232,6 +233,8 @@ TokenizedChat TokenizeChat(const tokenizer::Tokenizer& tokenizer, const Rendered
     places[order[i]] = encoded.offsets[i] + (adds_bos ? 1 : 0);
   }
   tokenized.tools_end = chat.tools_end == 0 ? 0 : places.back();
+  places.pop_back();
+  tokenized.tools_begin = chat.tools_end == 0 ? 0 : places.back();
   places.pop_back();
   tokenized.message_ends = std::move(places);
   return tokenized;

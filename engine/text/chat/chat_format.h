@@ -55,7 +55,8 @@ struct RenderedChat {
   std::vector<size_t> message_ends = {};
   // The parts of the text that the format wrote. Control tokens are recognised only there.
   std::vector<tokenizer::TextRange> markers = {};
-  // End of the last byte that came from the tools; 0 if there is none.
+  // From the first byte that came from the tools to the end of the last one; 0 if there is none.
+  size_t tools_begin = 0;
   size_t tools_end = 0;
 };
 
@@ -83,7 +84,8 @@ struct TokenizedChat {
   std::vector<TokenId> tokens = {};
   // For each wanted message, the number of tokens that end at or before its end, including BOS.
   std::vector<size_t> message_ends = {};
-  size_t tools_end = 0;  // the same for the tools; 0: there are no tools
+  size_t tools_begin = 0;  // the same for the tools; 0: there are no tools
+  size_t tools_end = 0;
 };
 
 // Returns the tokens of the prompt. If the model wants BOS (adds_bos), it is first and appears

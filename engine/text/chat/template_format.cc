@@ -243,7 +243,10 @@ Result<RenderedChat> TemplateFormat::Render(const ChatRequest& request) const {
   for (const Template::InputRange& input : whole.inputs) {
     if (input.begin > begin) chat.markers.push_back({.begin = begin, .end = input.begin});
     begin = input.end;
-    if (input.origin == jinja::value::Origin::kTools) chat.tools_end = input.end;
+    if (input.origin == jinja::value::Origin::kTools) {
+      if (chat.tools_end == 0) chat.tools_begin = input.begin;
+      chat.tools_end = input.end;
+    }
   }
   if (begin < chat.text.size()) chat.markers.push_back({.begin = begin, .end = chat.text.size()});
   KVGATE_TRY_VOID(FindEnds(request, chat));

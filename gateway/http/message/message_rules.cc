@@ -6,13 +6,14 @@
 #include <array>
 
 #include "gateway/proxy/handler/router.h"
+#include "gateway/proxy/request/query.h"
 #include "gateway/proxy/request/request_context.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::http::message {
 
-using proxy::handler::PercentDecode;
 using proxy::request::PathOf;
+using proxy::request::PercentDecode;
 using proxy::request::Response;
 using proxy::request::StatusResponse;
 

@@ -39,6 +39,10 @@ std::string_view ReasonPhrase(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 304:
+      return "Not Modified";
+    case 308:
+      return "Permanent Redirect";
     case 400:
       return "Bad Request";
     case 401:
@@ -87,8 +91,11 @@ std::string_view ReasonPhrase(int status) {
 std::string ResponseHead(const proxy::request::Response& response, const HeadOptions& options) {
   std::string head;
   AppendCommon(response.status, options, head);
-  fmt::format_to(std::back_inserter(head), "content-type: {}\r\ncontent-length: {}\r\n",
-                 response.content_type, response.body.size());
+  // A 304 has no body, and a length in its head would be that of the body which it leaves out.
+  if (response.status != 304) {
+    fmt::format_to(std::back_inserter(head), "content-type: {}\r\ncontent-length: {}\r\n",
+                   response.content_type, response.body.size());
+  }
   for (const auto& [name, value] : response.headers) {
     fmt::format_to(std::back_inserter(head), "{}: {}\r\n", name, value);
   }

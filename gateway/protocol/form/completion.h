@@ -51,7 +51,13 @@ struct Message {
   std::vector<ToolCall> tool_calls = {};  // of an assistant turn, follow its content
   std::string tool_call_id = {};          // of a tool turn: the call that it answers
   int cache_ttl_seconds = 0;  // TTL of a cache breakpoint at the end of this turn; 0: none
-  friend bool operator==(const Message&, const Message&) = default;
+  int element = -1;  // of the body's list of messages, the last one in it; -1: it is in none
+  // Its place in a body makes no other message of it.
+  friend bool operator==(const Message& a, const Message& b) {
+    return a.role == b.role && a.content == b.content && a.reasoning == b.reasoning &&
+           a.tool_calls == b.tool_calls && a.tool_call_id == b.tool_call_id &&
+           a.cache_ttl_seconds == b.cache_ttl_seconds;
+  }
 };
 
 // The grammar language for the text that a custom tool takes; kText allows any text.
@@ -196,10 +202,13 @@ struct BeginEvent {
   PromptUsage usage;
 };
 
-// A run of prompt tokens with one source: "system", "history", "tool_results" or "user".
+inline constexpr std::string_view kToolsSource = "tools";
+
+// A run of prompt tokens with one source: "tools", "system", "history", "tool_results" or "user".
 struct PromptSegment {
   std::string_view source;  // a string literal
   int64_t num_tokens = 0;
+  int last_element = -1;  // Message::element of its last message
 };
 
 // A limit on answers that does not come from the request; 0 means none.
@@ -233,6 +242,7 @@ struct CompletionStats {
   GivenUpLoad given_up = {};
   double prefill_seconds = 0;
   double ttft_seconds = 0;
+  double itl_seconds_max = 0;  // the longest gap between two tokens; 0: there are not two
   double total_seconds = 0;
   std::optional<uint64_t> logits_hash = {};
   std::vector<PromptSegment> segments = {};  // in order; together the whole prompt

@@ -7,6 +7,7 @@
 
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/proxy/handler/router.h"
+#include "gateway/proxy/request/query.h"
 #include "gateway/route/route_table.h"
 
 namespace kvgate::proxy::handler {
@@ -56,8 +57,8 @@ struct Question {
 
 // Returns why nothing is explained; nullopt if it is.
 std::optional<Response> Read(RequestContext& request, Question& question) {
-  const std::string endpoint = QueryValue(request.head().target, "endpoint");
-  const std::string name = QueryValue(request.head().target, "upstream");
+  const std::string endpoint = request::QueryValue(request.head().target, "endpoint");
+  const std::string name = request::QueryValue(request.head().target, "upstream");
   question.prompts = request.environment().options.prompts;
   const service::Service& service = request.environment().service;
   const std::optional<upstream::wire::Endpoint> kind =

@@ -31,6 +31,8 @@ const Handler& ExportPrefix();
 const Handler& ImportPrefix();
 // A session is folded into a summary now.
 const Handler& CompactSession();
+// Records as they are added, and numbers each second, for as long as the client reads.
+const Handler& Events();
 // How a request for an upstream would be treated.
 const Handler& Explanation();
 

@@ -89,7 +89,8 @@ Task<void> IdleFold::Fold(std::string turn) {
                                .summary_tokens = plan.tokens_max})) {
     co_return;
   }
-  std::unique_ptr<session::SessionFold> fold = sessions_.BeginFold(*stored->turn, stored->body);
+  std::unique_ptr<session::SessionFold> fold =
+      sessions_.BeginFold(*stored->turn, stored->body, session::summary::Folds::Trigger::kIdle);
   if (fold == nullptr) co_return;
   KVGATE_LOG(kDebug, "proxy", "session '{}' is folded before its prefix leaves the cache",
              args_.session.key);

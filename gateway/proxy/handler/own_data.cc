@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "gateway/dashboard/assets.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/protocol/form/errors.h"
+#include "gateway/proxy/handler/data/ledger_data.h"
 #include "gateway/proxy/handler/generation.h"
 #include "gateway/proxy/handler/session_data.h"
+#include "gateway/proxy/request/query.h"
 
 namespace kvgate::proxy::handler {
 
@@ -23,9 +26,9 @@ Response ToResponse(Result<std::string> body) {
 // The query's paging parameters; owns the strings that args() refers to.
 struct PageQuery {
   explicit PageQuery(std::string_view target)
-      : limit(QueryValue(target, "limit")),
-        order(QueryValue(target, "order")),
-        after(QueryValue(target, "after")) {}
+      : limit(request::QueryValue(target, "limit")),
+        order(request::QueryValue(target, "order")),
+        after(request::QueryValue(target, "after")) {}
   protocol::form::PageArgs args() const { return {.limit = limit, .order = order, .after = after}; }
   std::string limit;
   std::string order;
@@ -39,7 +42,7 @@ Response AnswerResponse(const ServiceCall& call) {
   const std::string& id = call.place.argument;
   switch (call.route) {
     case Route::kResponse:
-      if (QueryValue(target, "stream") == "true") {
+      if (request::QueryValue(target, "stream") == "true") {
         return request::ErrorResponse(
             MakeError(ErrorCode::kUnsupported, "http",
                       "Unsupported value for 'stream': a response that is kept "
@@ -105,12 +108,30 @@ Response AnswerPrefix(const ServiceCall& call) {
   }
 }
 
+// The page's files are the same for everybody, and compiled into the program.
+Response AnswerDashboard(const ServiceCall& call) {
+  if (call.route == Route::kDashboardRoot) {
+    // Relative, so that a proxy may put a path in front.
+    return {.status = 308, .content_type = "text/plain", .headers = {{"location", "dashboard/"}}};
+  }
+  dashboard::Answer answer = dashboard::AnswerAsset({.file = call.place.argument,
+                                                     .accept_encoding = call.accept_encoding,
+                                                     .if_none_match = call.if_none_match});
+  if (answer.status == 404) {
+    return request::StatusResponse(404, "The dashboard has no such file.");
+  }
+  return {.status = answer.status,
+          .content_type = std::move(answer.content_type),
+          .body = std::move(answer.body),
+          .headers = std::move(answer.headers)};
+}
+
 // An admin may ask for another tenant's.
 Response AnswerTemplates(const ServiceCall& call) {
   if (call.prompts == nullptr) {
     return request::StatusResponse(404, "Prompts are not examined here: there is no upstream.");
   }
-  const std::string tenant = QueryValue(call.target, "tenant");
+  const std::string tenant = request::QueryValue(call.target, "tenant");
   if (!tenant.empty() && tenant != call.caller.tenant && !call.caller.is_admin()) {
     return request::StatusResponse(403, "Only an admin may see another tenant's templates.");
   }
@@ -127,12 +148,16 @@ CallPlace PlaceOf(Route route) {
     case Route::kModels:
     case Route::kModel:
     case Route::kEmbeddings:
+    case Route::kDashboardRoot:
+    case Route::kDashboard:
+    case Route::kDashboardAsset:
       return CallPlace::kHere;
     case Route::kMetrics:
     case Route::kStats:
       return CallPlace::kKnown;
     case Route::kPrefixesRemoveAll:
     case Route::kPrefixesVerify:
+    case Route::kAdvice:
       return CallPlace::kBulk;
     default:
       return CallPlace::kStore;
@@ -159,23 +184,29 @@ Response Answer(const ServiceCall& call) {
     case Route::kMetrics:
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = service.MetricsAsKnown()};
-    case Route::kStats:
+    case Route::kStats: {
+      const request::QueryParameters query = request::ParametersOf(call.target);
+      if (!query.empty()) return ToResponse(data::StatsBy(service, call.caller, query));
       return {.body = service.StatsAsKnown(call.caller)};
+    }
     case Route::kModels:
       return {.body = service.ListModels(call.may_use)};
     case Route::kModel:
       return ToResponse(service.GetModel(place.argument));
     case Route::kEmbeddings:
       return request::StatusResponse(404, "There is no upstream here that could make embeddings.");
-    case Route::kRequests: {
-      const std::string limit = QueryValue(call.target, "limit");
-      const std::string before = QueryValue(call.target, "before");
-      return ToResponse(service.ListRequests(call.caller, {.limit = limit, .before = before}));
-    }
+    case Route::kRequests:
+      return ToResponse(service.ListRequests(call.caller, request::ParametersOf(call.target)));
     case Route::kRequest:
       return ToResponse(service.GetRequest(call.caller, place.argument));
+    case Route::kAdvice:
+      return ToResponse(data::Advise(service, call.caller, request::ParametersOf(call.target)));
     case Route::kTemplates:
       return AnswerTemplates(call);
+    case Route::kDashboardRoot:
+    case Route::kDashboard:
+    case Route::kDashboardAsset:
+      return AnswerDashboard(call);
     case Route::kPrefixes:
     case Route::kPrefixesRemoveAll:
     case Route::kPrefixRemove:
@@ -196,6 +227,8 @@ using Clock = SteadyClock;
 constexpr std::chrono::milliseconds kNumbersTimeout{1'000};
 constexpr std::chrono::milliseconds kNumbersPoll{5};
 
+}  // namespace
+
 // Only one refresh runs at a time: on a disk that hangs, several would take all of its threads.
 Task<void> RefreshNumbers(RequestContext& request) {
   request::Environment& environment = request.environment();
@@ -213,6 +246,8 @@ Task<void> RefreshNumbers(RequestContext& request) {
       co_await request.work().RunUntil(environment.pools.store, std::move(work), deadline);
   if (!begun) environment.refreshing->store(false);
 }
+
+namespace {
 
 class OwnDataHandler final : public Handler {
  public:
@@ -258,6 +293,7 @@ Task<void> ServeOwnData(RequestContext& request) {
   auto response =
       std::make_shared<Response>(request::StatusResponse(500, "The server failed to answer."));
   const Route route = request.place().route;
+  const auto text = [&](std::string_view name) { return std::string(request.Header(name)); };
   auto call =
       std::make_shared<ServiceCall>(ServiceCall{.service = environment.service,
                                                 .prompts = environment.options.prompts,
@@ -268,9 +304,14 @@ Task<void> ServeOwnData(RequestContext& request) {
                                                 .body = std::move(request.body().bytes()),
                                                 .caller = request.caller().who(),
                                                 .request_id = request.head().request_id,
+                                                .accept_encoding = text("accept-encoding"),
+                                                .if_none_match = text("if-none-match"),
                                                 .may_use = request.caller().ModelFilter()});
   auto lease = std::make_shared<work::BodyBudget::Lease>(std::move(request.body().lease()));
-  const CallPlace place = PlaceOf(route);
+  CallPlace place = PlaceOf(route);
+  // Sums by time are on the disk.
+  if (route == Route::kStats && !request::ParametersOf(call->target).empty())
+    place = CallPlace::kStore;
   std::function<void()> work = [call, response, lease] { *response = Answer(*call); };
   Result<void> ran;
   if (place == CallPlace::kStore || place == CallPlace::kBulk) {

@@ -26,6 +26,8 @@ struct ServiceCall {
   std::string body = {};
   access::Caller caller = {};
   std::string request_id = {};
+  std::string accept_encoding = {};  // of the request's head, as the next one
+  std::string if_none_match = {};
   // Returns true if the caller may use the model.
   std::function<bool(std::string_view)> may_use = [](std::string_view) { return true; };
   // Counts the steps done by a long call, so that the request waiting for it sees progress.
@@ -48,6 +50,9 @@ request::Response Answer(const ServiceCall& call);
 // Answers a request for the gateway's own data, on the threads that it needs. What counts against a
 // key's limits has been counted by then.
 Task<void> ServeOwnData(RequestContext& request);
+
+// Waits for fresh numbers of the stores, for a second at most.
+Task<void> RefreshNumbers(RequestContext& request);
 
 // The gateway's own data.
 const Handler& OwnData();

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "gateway/proxy/handler/own_data.h"
+#include "gateway/proxy/request/query.h"
 #include "gateway/proxy/request/request_context.h"
 
 namespace kvgate::proxy::handler {
@@ -59,6 +59,8 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/stats", Route::kStats, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/requests", Route::kRequests, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/requests/{id}", Route::kRequest, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/advice", Route::kAdvice, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/events", Route::kEvents, Access::kOwn, Events},
     {"POST", "/kvgate/v1/explain", Route::kExplain, Access::kUser, Explanation},
     {"GET", "/kvgate/v1/templates", Route::kTemplates, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/prefixes", Route::kPrefixes, Access::kOwn, OwnData},
@@ -82,6 +84,9 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/sessions/{id}/export", Route::kSessionExport, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/sessions/{id}", Route::kSession, Access::kOwn, OwnData},
     {"DELETE", "/kvgate/v1/sessions/{id}", Route::kSessionDelete, Access::kOwn, OwnData},
+    {"GET", "/dashboard", Route::kDashboardRoot, Access::kOpen, OwnData},
+    {"GET", "/dashboard/", Route::kDashboard, Access::kOpen, OwnData},
+    {"GET", "/dashboard/assets/{id}", Route::kDashboardAsset, Access::kOpen, OwnData},
 };
 
 struct Arguments {
@@ -97,7 +102,7 @@ std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
   if (pattern.ends_with(kItem)) {
     const size_t begin = path.rfind('/') + 1;
     if (begin == path.size()) return std::nullopt;
-    arguments.item = PercentDecode(path.substr(begin));
+    arguments.item = request::PercentDecode(path.substr(begin));
     pattern.remove_suffix(kItem.size());
     path = path.substr(0, begin);
   }
@@ -110,7 +115,7 @@ std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
       path.size() <= hole + behind.size()) {
     return std::nullopt;
   }
-  arguments.id = PercentDecode(path.substr(hole, path.size() - hole - behind.size()));
+  arguments.id = request::PercentDecode(path.substr(hole, path.size() - hole - behind.size()));
   // A slash spelled "%2F" is refused too, because an upstream may take it for another path.
   const auto has_slash = [](std::string_view text) {
     return text.find('/') != std::string_view::npos;
@@ -150,42 +155,7 @@ Response NotFound(std::string_view path) {
   return StatusResponse(404, message);
 }
 
-std::string_view QueryOf(std::string_view target) {
-  const size_t question = target.find('?');
-  if (question == std::string_view::npos) return {};
-  return target.substr(question + 1, target.find('#', question) - question - 1);
-}
-
 }  // namespace
-
-std::string PercentDecode(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
-            text.data() + i + 3) {
-      out += static_cast<char>(byte);
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-std::string QueryValue(std::string_view target, std::string_view name) {
-  std::string_view query = QueryOf(target);
-  while (!query.empty()) {
-    const std::string_view pair = query.substr(0, query.find('&'));
-    const size_t equals = pair.find('=');
-    if (pair.substr(0, equals) == name) {
-      return equals == std::string_view::npos ? "" : PercentDecode(pair.substr(equals + 1));
-    }
-    query.remove_prefix(std::min(query.size(), pair.size() + 1));
-  }
-  return "";
-}
 
 bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
 
@@ -213,8 +183,8 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
                                             .name = entry.path,
                                             .argument = std::move(arguments->id),
                                             .item = std::move(arguments->item),
-                                            .force = QueryOf(target) == "force=1",
-                                            .any = QueryOf(target) == "any=1",
+                                            .force = request::QueryOf(target) == "force=1",
+                                            .any = request::QueryOf(target) == "any=1",
                                             .openai_dialect = path.starts_with("/v1/")},
                                   .access = entry.access,
                                   .body = entry.body,

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "gateway/access/access.h"
 #include "gateway/proxy/handler/handler.h"
@@ -44,10 +46,6 @@ RouteMatch UnknownRoute();
 // be made to fit one, is returned unchanged; the query is always kept.
 std::string CanonicalTarget(std::string_view target);
 
-// The value of a query parameter, percent-decoded; empty if it is missing.
-std::string QueryValue(std::string_view target, std::string_view name);
-// Decodes "%2F" to '/'; malformed escapes stay as they are.
-std::string PercentDecode(std::string_view text);
 // True if the path belongs to the OpenAI dialect, even if no route matches it.
 bool IsOpenAiPath(std::string_view target);
 

@@ -54,7 +54,7 @@ Task<Result<std::string>> Compact(RequestContext& request, Sessions& sessions,
                         "The session has no rounds that a summary could shorten.");
   }
   std::unique_ptr<session::SessionFold> fold =
-      sessions.BeginFold(*stored->turn, stored->body, /*is_asked=*/true);
+      sessions.BeginFold(*stored->turn, stored->body, session::summary::Folds::Trigger::kClient);
   if (fold == nullptr) {
     co_return MakeError(ErrorCode::kUnavailable, protocol::form::kSessionSource,
                         "A summary of the session is being made.");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/local/prefix_service.h"
+#include "gateway/proxy/request/query.h"
 #include "gateway/session/session_admin.h"
 
 namespace kvgate::proxy::handler {
@@ -32,9 +33,9 @@ Response AnswerSession(const ServiceCall& call) {
     return local::ForgetPrefix(call.service.prefixes().parts().kv, last);
   });
   const std::string tenant = local::TenantOf(call.caller.credential);
-  const std::string limit = QueryValue(call.target, "limit");
-  const std::string key = QueryValue(call.target, "key");
-  const std::string before = QueryValue(call.target, "before");
+  const std::string limit = request::QueryValue(call.target, "limit");
+  const std::string key = request::QueryValue(call.target, "key");
+  const std::string before = request::QueryValue(call.target, "before");
   const session::SessionAdmin::PageArgs page{.limit = limit, .before = before};
   const session::SessionAdmin::Place place{.tenant = tenant, .key = call.place.argument};
   switch (call.route) {

@@ -9,6 +9,16 @@ namespace kvgate::proxy::provider {
 
 namespace asio = boost::asio;
 
+ExchangeAccount::ExchangeAccount(std::unique_ptr<upstream::ExchangeObserver> observer,
+                                 std::shared_ptr<access::GatewayKeys::Key> key,
+                                 std::shared_ptr<upstream::UpstreamMeter> meter, bool is_stream)
+    : observer_(std::move(observer)),
+      key_(std::move(key)),
+      meter_(std::move(meter)),
+      is_stream_(is_stream) {
+  if (meter_) meter_->Begin();
+}
+
 void ExchangeAccount::HashOnWorker(service::WorkQueue& pool, asio::any_io_executor home,
                                    std::shared_ptr<const std::string> received,
                                    std::shared_ptr<const std::string> sent) {
@@ -44,6 +54,9 @@ void ExchangeAccount::End(const upstream::ExchangeEnd& end) {
 
 void ExchangeAccount::Close(const upstream::ExchangeEnd& end) {
   const upstream::ExchangeTotals totals = observer_->OnEnd(end);
+  if (meter_) {
+    meter_->End(end, is_stream_ ? std::optional(totals.output_tokens) : std::nullopt);
+  }
   if (key_ == nullptr) return;
   key_->Spend(totals.input_tokens + totals.output_tokens, SteadyClock::now());
 }

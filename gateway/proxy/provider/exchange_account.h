@@ -12,16 +12,17 @@
 #include "gateway/access/gateway_keys.h"
 #include "gateway/service/work_queue.h"
 #include "gateway/upstream/exchange_observer.h"
+#include "gateway/upstream/upstream_meter.h"
 
 namespace kvgate::proxy::provider {
 
 class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
  public:
-  // `key` is the caller's and may be null. The log that `observer` reports to must outlive the
-  // account.
+  // `key` is the caller's and may be null, as the upstream's `meter` may. The log that `observer`
+  // reports to must outlive the account.
   ExchangeAccount(std::unique_ptr<upstream::ExchangeObserver> observer,
-                  std::shared_ptr<access::GatewayKeys::Key> key)
-      : observer_(std::move(observer)), key_(std::move(key)) {}
+                  std::shared_ptr<access::GatewayKeys::Key> key,
+                  std::shared_ptr<upstream::UpstreamMeter> meter = nullptr, bool is_stream = false);
 
   // The user calls OnSent on this, or HashOnWorker, which does. OnEnd is called by End alone.
   upstream::ExchangeObserver& observer() { return *observer_; }
@@ -37,6 +38,8 @@ class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
 
   const std::unique_ptr<upstream::ExchangeObserver> observer_;
   const std::shared_ptr<access::GatewayKeys::Key> key_;
+  const std::shared_ptr<upstream::UpstreamMeter> meter_;
+  const bool is_stream_;  // the request asks for a stream
   std::mutex mutex_;
   bool hashing_ = false;
   std::optional<upstream::ExchangeEnd> end_;  // it has ended, and waits for the hash

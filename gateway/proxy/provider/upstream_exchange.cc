@@ -34,13 +34,16 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
        .model = model,
        .tenant = caller.tenant(),
        .key = caller.key() == nullptr ? "" : std::string_view(caller.key()->name()),
+       .session = service::SessionOf(head.fields),
        .body = request_.body().bytes(),
        .content_encoding = request_.Header("content-encoding"),
        .stream = request_.scan().stream,
        .fields = &head.fields,
        .is_subscription = service::IsSubscription(caller.SentCredential(upstream), head.fields),
        .purpose = head.purpose});
-  account_ = std::make_shared<ExchangeAccount>(std::move(observer), caller.shared_key());
+  account_ = std::make_shared<ExchangeAccount>(std::move(observer), caller.shared_key(),
+                                               upstream == nullptr ? nullptr : upstream->meter(),
+                                               request_.scan().stream);
 }
 
 void UpstreamExchange::Reopen(std::string_view model) {
@@ -94,12 +97,24 @@ void UpstreamExchange::TakeHead() {
   for (HeaderField& field : fields_) {
     if (mask.IsIn(field.value)) field.value = own_values_.emplace_back(mask.Whole(field.value));
   }
+  gaps_ = nullptr;
+  last_piece_.reset();
+  if (end_.status == 200 && Field("content-type").starts_with("text/event-stream")) {
+    metrics::AnswerMetrics& answers = request_.environment().service.metrics().answers;
+    gaps_ = &answers.Of(upstream_->name()).itl_seconds;
+  }
   if (!account_) return;
   const std::string_view own = Field("x-request-id");
   account_->observer().OnHead({.status = exchange_->status(),
                                .content_type = Field("content-type"),
                                .content_encoding = Field("content-encoding"),
                                .upstream_request_id = own.empty() ? Field("request-id") : own});
+}
+
+void UpstreamExchange::ObserveGap() {
+  const Clock::time_point now = Clock::now();
+  if (last_piece_) gaps_->Observe(std::chrono::duration<double>(now - *last_piece_).count());
+  last_piece_ = now;
 }
 
 void UpstreamExchange::DropField(std::string_view name) {

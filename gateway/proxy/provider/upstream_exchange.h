@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "gateway/metrics/registry.h"
 #include "gateway/proxy/provider/exchange_account.h"
 #include "gateway/proxy/provider/outgoing_request.h"
 #include "gateway/proxy/request/request_context.h"
@@ -62,7 +63,9 @@ class UpstreamExchange {
 
   // Tells the account of bytes that came and are on their way.
   void Observe(std::string_view piece) {
-    if (account_ && !piece.empty()) account_->observer().OnBody(piece);
+    if (piece.empty()) return;
+    if (gaps_ != nullptr) ObserveGap();
+    if (account_) account_->observer().OnBody(piece);
   }
   // Notes the first byte of the body that goes out.
   void NoteBody() {
@@ -75,6 +78,7 @@ class UpstreamExchange {
 
  private:
   void TakeTimes();
+  void ObserveGap();
 
   request::RequestContext& request_;
   upstream::Upstream* upstream_ = nullptr;
@@ -85,7 +89,9 @@ class UpstreamExchange {
   std::unique_ptr<upstream::Exchange> exchange_;
   upstream::ExchangeEnd end_;
   upstream::wire::HeaderFields fields_;
-  std::deque<std::string> own_values_;  // of those fields that were changed
+  metrics::Histogram* gaps_ = nullptr;           // between pieces; null: it is no stream
+  std::optional<Clock::time_point> last_piece_;  // of a stream
+  std::deque<std::string> own_values_;           // of those fields that were changed
 };
 
 }  // namespace kvgate::proxy::provider

@@ -20,6 +20,10 @@ namespace kvgate::session {
 class Sessions;
 }
 
+namespace kvgate::telemetry {
+class RecordFeed;
+}
+
 namespace kvgate::proxy::request {
 
 struct Options {
@@ -36,6 +40,8 @@ struct Options {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept.
   session::Sessions* sessions = nullptr;
+  // Shows records as they are added; null: there are none.
+  telemetry::RecordFeed* feed = nullptr;
   // What is known of providers' caches; null: nothing is.
   const ledger::Prices* prices = nullptr;
 };

@@ -160,6 +160,8 @@ void RequestContext::Count(int status) {
 
 Task<bool> RequestContext::Reply(Response response) {
   Count(response.status);
+  LogRefusal(head_.request_id, place_.name,
+             caller_.key() == nullptr ? "" : std::string_view(caller_.key()->name()), response);
   if (kind_.dialect == upstream::wire::Dialect::kAnthropic) {
     ToMessagesError(head_.request_id, response);
   }

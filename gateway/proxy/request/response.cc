@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/form/json_writer.h"
 
@@ -14,6 +15,7 @@ Response ErrorResponse(const Error& error) {
                     .body = protocol::form::EncodeError(error),
                     .error_message = protocol::form::PublicMessage(error),
                     .error_details = protocol::form::MessagesErrorDetails(error)};
+  response.reason = ErrorCodeName(error.code);
   // 429 and 503 are temporary; if the error does not say when to retry, a second is suggested.
   const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
                     : status == 429 || status == 503 ? 1
@@ -27,7 +29,18 @@ Response StatusResponse(int status, std::string_view message) {
   protocol::form::AppendJsonString(message, body);
   body += status >= 500 ? R"(,"type":"server_error")" : R"(,"type":"invalid_request_error")";
   body += R"(,"param":null,"code":null}})";
-  return {.status = status, .body = std::move(body), .error_message = std::string(message)};
+  return {.status = status,
+          .body = std::move(body),
+          .error_message = std::string(message),
+          .reason = fmt::format("http_{}", status)};
+}
+
+void LogRefusal(std::string_view request_id, std::string_view route, std::string_view key,
+                const Response& response) {
+  if (response.status < 400 || response.reason.empty()) return;
+  KVGATE_LOG(kInfo, "proxy", "request {} refused: {} {}, route {}, key {}", request_id,
+             response.status, response.reason, route.empty() ? "unknown" : route,
+             key.empty() ? "none" : key);
 }
 
 void ToMessagesError(std::string_view request_id, Response& response) {

@@ -17,12 +17,18 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string error_message = {};  // for errors: the message, to be put into another dialect's body
   std::string error_details = {};  // for errors: further details as JSON
+  // For errors of the gateway's own: why, as a word for the log; it holds nothing of the request.
+  std::string reason = {};
 };
 
 // An error in the OpenAI form with its HTTP status, and retry-after if a retry may succeed.
 Response ErrorResponse(const Error& error);
 // The same form for HTTP errors whose status no ErrorCode has: 405, 415, 421, 431.
 Response StatusResponse(int status, std::string_view message);
+// Writes one line of the log about a request that was refused. `key` is the name of the caller's
+// key; empty: it has none.
+void LogRefusal(std::string_view request_id, std::string_view route, std::string_view key,
+                const Response& response);
 // Rewrites an error into the Messages form; other responses stay as they are.
 void ToMessagesError(std::string_view request_id, Response& response);
 

@@ -36,6 +36,8 @@ enum class Route : uint8_t {
   kStats,
   kRequests,
   kRequest,
+  kAdvice,
+  kEvents,
   kExplain,
   kTemplates,
   kPrefixes,
@@ -56,6 +58,9 @@ enum class Route : uint8_t {
   kSessionCompact,
   kSessionUndo,
   kSessionImport,
+  kDashboardRoot,
+  kDashboard,
+  kDashboardAsset,
   kForwarded,  // not a path of the gateway; the router never finds it
 };
 

@@ -19,7 +19,7 @@ size_t Folds::HashOfSession::operator()(const Session& session) const {
 
 void Folds::Ticket::End(Outcome outcome) {
   if (std::exchange(has_ended_, true)) return;
-  folds_.End(session_, depth_, outcome);
+  folds_.End(*this, outcome);
 }
 
 bool Folds::IsDue(const Session& session, uint64_t depth) const {
@@ -28,12 +28,14 @@ bool Folds::IsDue(const Session& session, uint64_t depth) const {
   return !running_.contains(session) && (failures == nullptr || depth >= failures->next_depth);
 }
 
-std::unique_ptr<Folds::Ticket> Folds::Begin(const Session& session, uint64_t depth, bool is_asked) {
+std::unique_ptr<Folds::Ticket> Folds::Begin(const Session& session, uint64_t depth,
+                                            Trigger trigger) {
   const std::lock_guard lock(mutex_);
   const Failures* const failures = failures_.Find(session);
+  const bool is_asked = trigger == Trigger::kClient;
   if (failures != nullptr && !is_asked && depth < failures->next_depth) return nullptr;
   if (!running_.try_emplace(session).second) return nullptr;
-  auto ticket = std::make_unique<Ticket>(*this, session, depth);
+  auto ticket = std::make_unique<Ticket>(*this, session, depth, trigger);
   if (failures != nullptr) ticket->num_failures = failures->num;
   return ticket;
 }
@@ -58,19 +60,24 @@ void Folds::PutOff(const Session& session, uint64_t depth) {
   Fail(session, depth);
 }
 
-void Folds::End(const Session& session, uint64_t depth, Outcome outcome) {
+void Folds::End(const Ticket& ticket, Outcome outcome) {
   std::vector<std::function<void()>> waiting;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = running_.find(session);
+    const auto found = running_.find(ticket.session_);
     waiting = std::move(found->second);
     running_.erase(found);
     if (outcome == Outcome::kFailed) {
       ++counts_.num_failed;
-      Fail(session, depth);
+      Fail(ticket.session_, ticket.depth_);
     } else {
-      outcome == Outcome::kStored ? ++counts_.num_stored : ++counts_.num_stale;
-      if (Failures* const failures = failures_.Find(session)) *failures = {};
+      if (outcome == Outcome::kStored) {
+        ++counts_.num_stored;
+        ++counts_.num_stored_by[static_cast<size_t>(ticket.trigger_)];
+      } else {
+        ++counts_.num_stale;
+      }
+      if (Failures* const failures = failures_.Find(ticket.session_)) *failures = {};
     }
   }
   for (const auto& wake : waiting) wake();

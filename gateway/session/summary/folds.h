@@ -3,6 +3,8 @@
 // Thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,11 +31,18 @@ class Folds {
     kFailed,  // no summary came of it: turns go by before the next try, twice as many each time
     kStale,   // the session went on elsewhere meanwhile
   };
+  // What made a fold begin.
+  enum class Trigger : uint8_t {
+    kThreshold,  // the window is full
+    kIdle,       // the prefix was about to leave its provider's cache
+    kClient,     // somebody asked for it
+  };
+  static constexpr size_t kNumTriggers = static_cast<size_t>(Trigger::kClient) + 1;
   // One fold under way; if it is destroyed before End, it has failed.
   class Ticket {
    public:
-    Ticket(Folds& folds, Session session, uint64_t depth)
-        : folds_(folds), session_(std::move(session)), depth_(depth) {}
+    Ticket(Folds& folds, Session session, uint64_t depth, Trigger trigger)
+        : folds_(folds), session_(std::move(session)), depth_(depth), trigger_(trigger) {}
     ~Ticket() { End(Outcome::kFailed); }
     Ticket(const Ticket&) = delete;
     Ticket& operator=(const Ticket&) = delete;
@@ -42,17 +51,20 @@ class Folds {
     uint32_t num_failures = 0;
 
    private:
+    friend class Folds;
     Folds& folds_;
     const Session session_;
     const uint64_t depth_;
+    const Trigger trigger_;
     bool has_ended_ = false;
   };
 
   // True if Begin would return a ticket.
   bool IsDue(const Session& session, uint64_t depth) const;
   // Returns null if a fold of the session is under way, or its next try is not due at `depth`, the
-  // number of its turns. With `is_asked`, somebody asks for it, and it is always due.
-  std::unique_ptr<Ticket> Begin(const Session& session, uint64_t depth, bool is_asked = false);
+  // number of its turns. A fold that a client asks for is always due.
+  std::unique_ptr<Ticket> Begin(const Session& session, uint64_t depth,
+                                Trigger trigger = Trigger::kThreshold);
   // Calls `on_end` once when the fold under way has ended, from any thread. Returns false if there
   // is none.
   bool Await(const Session& session, std::function<void()> on_end);
@@ -61,6 +73,7 @@ class Folds {
 
   struct Counts {
     uint64_t num_stored = 0;
+    std::array<uint64_t, kNumTriggers> num_stored_by = {};  // of those, by trigger
     uint64_t num_failed = 0;
     uint64_t num_stale = 0;
     size_t num_running = 0;
@@ -78,7 +91,7 @@ class Folds {
   };
   static constexpr size_t kFailuresMax = 10'000;  // sessions that are remembered
   void Fail(const Session& session, uint64_t depth);
-  void End(const Session& session, uint64_t depth, Outcome outcome);
+  void End(const Ticket& ticket, Outcome outcome);
 
   mutable std::mutex mutex_;
   std::map<Session, std::vector<std::function<void()>>> running_;  // and who waits

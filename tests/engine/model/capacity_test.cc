@@ -113,7 +113,7 @@ TEST(CapacityTest, SequencesFillWhatWeightsAndOverheadLeave) {
   // up, and the rope table.
   const uint64_t per_token = 2 * 4096 + 2 * 4096 + 2 * 4096 + 2 * 11008 + 128;
   const uint64_t per_row = 2 * 4096 + 128 + 32000;
-  EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + 4 * per_row));
+  EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + 4 * per_row) + ProgramBytes(32000));
   EXPECT_EQ(capacity.total_bytes,
             capacity.weight_bytes + capacity.overhead_bytes + capacity.peak_kv_bytes);
   EXPECT_EQ(capacity.sequences_fit, 5u);
@@ -200,7 +200,8 @@ TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
   const uint64_t row = 2 * 14336 + 4096;
   const uint64_t per_token = attention + row + 4096 + 8 + 1;
   const uint64_t per_row = 2 * 4096 + 128 + 32000;
-  EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + per_row + 4 * 2 * row));
+  EXPECT_EQ(capacity.overhead_bytes,
+            4 * (512 * per_token + per_row + 4 * 2 * row) + ProgramBytes(32000));
   // A device routes by itself, so it keeps buffers for every row and for every expert of a row.
   request.is_device = true;
   const uint64_t pair = 2 * 14336 + 14336 / 2 + 5 + 2 * 4;

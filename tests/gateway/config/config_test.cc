@@ -151,7 +151,7 @@ body = "10 parsecs"
 connections = 0
 [[route]]
 modles = ["x"]
-[telemetry]
+[prompt]
 [nonsense]
 )",
                                   "f.toml");
@@ -166,7 +166,7 @@ modles = ["x"]
           HasSubstr("f.toml:6: limits.body must be a size"),
           HasSubstr("f.toml:7: limits.connections must be between 1 and"),
           "f.toml:9: unknown key 'modles' in [[route]]; did you mean 'models'?",
-          "f.toml:10: [telemetry] is not supported by this version yet",
+          "f.toml:10: [prompt] is not supported by this version yet",
           "f.toml:11: unknown table [nonsense]"));
 }
 

@@ -130,9 +130,9 @@ TEST(ServerTest, ReadyAndHealthAndMetricsAndStats) {
   const std::string text = Exchange(server, Get("/metrics")).body;
   EXPECT_THAT(text, HasSubstr("kvgate_http_requests_total{route=\"/v1/chat/completions\","
                               "status=\"200\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_ttft_seconds_count 1\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_itl_seconds_count 2\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_prompt_tokens_total{source=\"device\"} 96\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_ttft_seconds_count{upstream=\"local\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_itl_seconds_count{upstream=\"local\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_engine_prompt_tokens_total{source=\"device\"} 96\n"));
   EXPECT_THAT(Exchange(server, Get("/kvgate/v1/stats")).body, HasSubstr("\"device_tokens\":96"));
   server.gateway.service.BeginDrain();
   EXPECT_EQ(Exchange(server, Get("/ready")).status, 503);

@@ -43,6 +43,29 @@ class ExchangeRecorderTest : public testing::Test {
   RequestRecord record_;
 };
 
+TEST_F(ExchangeRecorderTest, TheTimesOfAStreamsPiecesAreThoseOfItsTokens) {
+  SteadyClock::time_point now;
+  SteadyClock::Simulate(&now);
+  auto recorder = Begin();
+  recorder->OnHead({.status = 200,
+                    .content_type = "text/event-stream; charset=utf-8",
+                    .content_encoding = {},
+                    .upstream_request_id = {}});
+  for (const auto& [gap, event] :
+       {std::pair(100ms, R"({"type":"message_start","message":{"usage":{"input_tokens":3}}})"),
+        std::pair(20ms, R"({"type":"content_block_delta"})"),
+        std::pair(70ms, R"({"type":"content_block_delta"})"),
+        std::pair(10ms, R"({"type":"message_delta","usage":{"output_tokens":5}})")}) {
+    now += gap;
+    recorder->OnBody("data: " + std::string(event) + "\n\n");
+  }
+  recorder->OnEnd({.status = 200, .error = {}});
+  SteadyClock::Simulate(nullptr);
+  EXPECT_EQ(record_.timings.decode_us, 100'000);
+  EXPECT_EQ(record_.timings.itl_us_max, 70'000);
+  EXPECT_EQ(record_.timings.tpot_us, 25'000);
+}
+
 TEST_F(ExchangeRecorderTest, AWholeExchangeIsRecordedAsItWas) {
   auto recorder = Begin();
   recorder->OnSent(kBody, kBody);
@@ -75,6 +98,8 @@ TEST_F(ExchangeRecorderTest, AWholeExchangeIsRecordedAsItWas) {
   EXPECT_EQ(record_.timings.queue_us, 2000);
   EXPECT_EQ(record_.timings.ttft_us, 51'000);
   EXPECT_EQ(record_.timings.total_us, 60'000);
+  EXPECT_EQ(record_.timings.decode_us, -1) << "it is no stream";
+  EXPECT_EQ(record_.timings.tpot_us, -1);
   EXPECT_EQ(record_.answer_bytes, answer.size());
   EXPECT_EQ(record_.outcome, "complete");
   EXPECT_EQ(record_.received_sha256, DigestOfBody(kBody));

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "gateway/ledger/exchange_recorder.h"
@@ -87,6 +89,113 @@ TEST(LedgerTest, ARequestOfTheGatewaysOwnCountsAsItsPurposeAlone) {
   EXPECT_EQ(sums.size(), 1u);
   EXPECT_EQ(sums["summary"]["written_tokens"], 12304);
   EXPECT_EQ(sums["summary"]["nanodollars"], 54'399'000 - 550 * 15'000);
+}
+
+TEST(LedgerTest, EachRecordIsShownOnceWithItsCost) {
+  std::vector<std::string> seen;
+  int64_t nanodollars = 0;
+  const auto show = [&](const RequestRecord& record) {
+    seen.push_back(record.id);
+    nanodollars += record.cost->nanodollars;
+  };
+  Ledger ledger({.on_record = show});
+  ledger.Add(Record(1));
+  ledger.Add(Record(2));
+  EXPECT_EQ(seen, (std::vector<std::string>{"id1001", "id1002"}));
+  EXPECT_EQ(nanodollars, 2 * 54'399'000);
+}
+
+TEST(LedgerTest, RecordsAreChosenByAFilter) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  for (int i = 0; i < 6; ++i) {
+    RequestRecord record = Record(i, i < 3 ? "a" : "b");
+    record.session = i % 2 == 0 ? "even" : "odd";
+    ledger.Add(record);
+  }
+  Ledger::ListArgs args;
+  ASSERT_TRUE(args.filter.Take("session", "even"));
+  EXPECT_EQ(Ids(ledger, args), (std::vector<std::string>{"id1004", "id1002", "id1000"}));
+  args.limit = 1;
+  const Json page = Json::parse(ledger.List(args).value());
+  EXPECT_EQ(page["data"].size(), 1U);
+  EXPECT_EQ(page["has_more"], true);
+  args.tenant = "b";
+  EXPECT_EQ(Ids(ledger, args), (std::vector<std::string>{"id1004"}));
+  ASSERT_TRUE(args.filter.Take("tenant", "a"));
+  EXPECT_TRUE(Ids(ledger, args).empty()) << "it asks for another's";
+}
+
+TEST(LedgerTest, SegmentsAreShownWithTheirOwnRecordAloneAndBoundedByNumber) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .segments_max = 2, .write_interval = 1h});
+  for (int i = 0; i < 4; ++i) {
+    RequestRecord record = Record(i);
+    record.attribution = {{.source = "system", .written = 12304},
+                          {.source = "user", .uncached = 3}};
+    record.segments = {{.source = "system", .path = "/system", .written = 12304},
+                       {.source = "user", .path = "/messages/0", .uncached = 3}};
+    ledger.Add(record);
+    ledger.Flush();
+  }
+  const Json newest = Json::parse(ledger.Get("id1003").value());
+  ASSERT_EQ(newest["segments"].size(), 2U);
+  EXPECT_EQ(newest["segments"][0]["path"], "/system");
+  EXPECT_EQ(newest["segments"][0]["tokens"], 12304);
+  EXPECT_FALSE(Json::parse(ledger.Get("id1000").value()).contains("segments"));
+  EXPECT_FALSE(Json::parse(ledger.List({}).value())["data"][0].contains("segments"));
+}
+
+TEST(LedgerTest, AnInputThatNobodyHasReadIsTheUsers) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  ledger.Add(Record(1));
+  const Json record = Json::parse(ledger.Get("id1001").value());
+  EXPECT_EQ(record["attribution"]["user"]["written"], 12304);
+  EXPECT_EQ(record["estimated"], false);
+  EXPECT_EQ(record["segments"][0]["tokens"], 12307);
+}
+
+TEST(LedgerTest, RollupsAgreeWithRecordsAfterARestartAndShowATenantItsOwn) {
+  MemoryMetaStore meta;
+  const auto sums = [](Ledger& ledger, std::optional<std::string_view> tenant = {}) {
+    return Json::parse(
+        ledger.Rollups({.step = rollup::Step::kDay, .by = rollup::By::kModel}, tenant)
+            .value())["data"];
+  };
+  {
+    Ledger ledger({.meta = &meta, .write_interval = 1h});
+    ledger.Add(Record(1, "a"));
+    ledger.Add(Record(2, "b"));
+    EXPECT_EQ(sums(ledger)[0]["requests"], 2);
+  }
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  ledger.Add(Record(3, "b"));
+  const Json row = sums(ledger)[0];
+  EXPECT_EQ(row["name"], "claude-3-7-sonnet-20250219");
+  EXPECT_EQ(row["requests"], 3);
+  EXPECT_EQ(row["written_tokens"], 3 * 12304);
+  EXPECT_EQ(row["nanodollars"], 3 * 54'399'000);
+  EXPECT_EQ(sums(ledger, "b")[0]["requests"], 2);
+  EXPECT_TRUE(sums(ledger, "c").empty());
+}
+
+TEST(LedgerTest, WarmCachesHaveClocksThatOutliveTheProcess) {
+  MemoryMetaStore meta;
+  RequestRecord record = Record(1);
+  record.mode = "pin";
+  record.conversation = "c1";
+  record.session = "mine";
+  {
+    Ledger ledger({.meta = &meta, .write_interval = 1h});
+    ledger.Add(record);
+  }
+  const Ledger ledger({.meta = &meta, .write_interval = 1h});
+  const Json clocks = Stats(ledger)["clocks"];
+  ASSERT_EQ(clocks.size(), 1U);
+  EXPECT_EQ(clocks[0]["session"], "mine");
+  EXPECT_EQ(clocks[0]["tokens"], 12304);
+  EXPECT_EQ(clocks[0]["cold_nanodollars"], 12304 * 3'450);
 }
 
 TEST(LedgerTest, TheModelThatAnsweredHasThePriceElseTheOneAskedFor) {
@@ -419,6 +528,9 @@ TEST(LedgerTest, SourcesAndBreaksAreSummedAndOutliveTheProcess) {
   EXPECT_THAT(text, HasSubstr("kvgate_ledger_source_tokens_total{source=\"tools\","
                               "kind=\"cache_write\"} 36000\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_ledger_source_cost_dollars_total{source=\"tools\"} 0.135\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_prefix_break_total{cause=\"tool_added\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_break_tokens_total{cause=\"tool_added\"} 24000\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_cost_usd_total{kind=\"actual\"} "));
   EXPECT_THAT(text, HasSubstr("kvgate_prefix_breaks_total{cause=\"tool_added\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_prefix_break_lost_tokens_total{cause=\"tool_added\"} 24000"));
   EXPECT_THAT(text,

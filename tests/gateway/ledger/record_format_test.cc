@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <string_view>
 
 namespace kvgate::ledger {
 namespace {
@@ -49,6 +51,14 @@ void AddPreparation(std::mt19937& random, RequestRecord& record) {
   }
   if (random() % 2 == 0) record.provider_reason = RandomText(random);
   if (random() % 2 == 0) record.held_stale = RecordHold{.num_lines = 3, .seconds = number()};
+  if (random() % 2 == 0) record.key = RandomText(random);
+  if (random() % 2 == 0) record.session = RandomText(random);
+  if (random() % 2 == 0) record.prompt = RandomText(random);
+  if (random() % 2 == 0) record.asked_model = RandomText(random);
+  if (random() % 2 == 0) record.timings.tpot_us = number();
+  if (random() % 2 == 0) record.timings.itl_us_max = number();
+  if (random() % 2 == 0) record.tiers = TierTokens{.device = number(), .computed = number()};
+  record.is_estimated = random() % 2 == 0;
 }
 
 RequestRecord RandomRecord(std::mt19937& random) {
@@ -143,7 +153,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 6;
+  bytes.front() = 7;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
   // Version 4 is this form without held lines.
@@ -151,6 +161,44 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   bytes.front() = 4;
   ASSERT_TRUE(DecodeRecord(bytes, Ring()));
   EXPECT_FALSE(DecodeRecord(bytes, Ring())->held_stale);
+}
+
+// The bytes that version 5 wrote, put together from store/FORMAT.md.
+TEST(RecordFormatTest, BytesOfVersionFiveAreRead) {
+  const auto text = [](std::string_view value) {
+    return std::string(1, static_cast<char>(value.size())).append(value);
+  };
+  std::string bytes("\x05", 1);
+  const int64_t time_us = 1'790'000'000'000'000;
+  bytes.append(reinterpret_cast<const char*>(&time_us), sizeof(time_us));
+  bytes += "\x82\x14";              // flags: usage, attribution, held lines
+  bytes += std::string("\4\1", 2);  // messages, in Anthropic's dialect
+  for (const char* value : {"id5", "/v1/messages", "main", "anthropic", "claude", "", "tenant",
+                            "complete", "", "req_1", "", "standard", ""}) {
+    bytes += text(value);
+  }
+  bytes += "\x90\x03\x02";                // 200, one attempt
+  bytes += std::string("\1\2\3\x0a", 4);  // queue unknown, 1, unknown, 5
+  bytes += std::string("\7\7\1", 3);
+  bytes += std::string("\0", 1);  // nothing reported
+  bytes += std::string("\x06\x08\0\0\x02\0", 6);
+  bytes += std::string("\0", 1);  // no edits
+  bytes += "\1" + text("user") + std::string("\x08\0\x06\x04", 4);
+  bytes += std::string("\x02\x14", 2);  // one line, ten seconds
+  const auto record = DecodeRecord(bytes, Ring());
+  ASSERT_TRUE(record);
+  EXPECT_EQ(TimeOfRecord(bytes), time_us);
+  EXPECT_EQ(record->id, "id5");
+  EXPECT_EQ(record->tenant, "tenant");
+  EXPECT_EQ(record->status, 200);
+  EXPECT_EQ(record->timings.total_us, 5);
+  EXPECT_EQ(record->timings.tpot_us, -1);
+  EXPECT_EQ(record->usage->uncached_tokens, 3);
+  EXPECT_EQ(record->usage->cache_read_tokens, 4);
+  EXPECT_EQ(record->attribution[0].uncached, 3);
+  EXPECT_EQ(record->held_stale->seconds, 10);
+  EXPECT_FALSE(record->tiers);
+  EXPECT_EQ(record->session, "");
 }
 
 TEST(RecordFormatTest, WordsOfAPromptAreSealedAndOpenForTheirOwnRecord) {

@@ -35,7 +35,7 @@ TEST(IntrospectionTest, StatsAndMetricsCoverEngineAndStore) {
   const std::string text = gateway.service.Metrics();
   EXPECT_THAT(text, HasSubstr("kvgate_store_records 7\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_store_up 1\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_prompt_tokens_total{source=\"device\"} 96\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_engine_prompt_tokens_total{source=\"device\"} 96\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_ready 1\n"));
 }
 

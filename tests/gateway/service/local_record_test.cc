@@ -14,7 +14,9 @@ using Json = nlohmann::json;
 
 class LocalRecordTest : public testing::Test {
  protected:
-  LocalRecord::Args Args() { return {.ledger = &ledger_, .request_id = "id1", .tenant = "t"}; }
+  LocalRecord::Args Args() {
+    return {.ledger = &ledger_, .request_id = "id1", .tenant = "t", .key = "k", .session = "s"};
+  }
   Json Recorded() { return Json::parse(ledger_.Get("id1").value()); }
 
   store::MemoryMetaStore meta_;
@@ -28,19 +30,33 @@ TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
     request.model = "local";
     request.stream = true;
     record.OnRequest(request);
+    record.OnModel("Tiny");
     record.OnBody("{}");
     record.OnAnswer(10);
     record.OnAnswer(5);
     record.OnFinish({.stats = {.num_prompt_tokens = 100,
                                .num_output_tokens = 7,
                                .num_cached_tokens = 64,
+                               .num_device_tokens = 60,
+                               .num_disk_tokens = 4,
                                .queue_seconds = 0.001,
-                               .ttft_seconds = 0.25}},
+                               .prefill_seconds = 0.2,
+                               .ttft_seconds = 0.25,
+                               .itl_seconds_max = 0.15,
+                               .total_seconds = 0.85}},
                     true);
   }
   const Json json = Recorded();
   EXPECT_EQ(json["upstream"], "local");
-  EXPECT_EQ(json["model"], "local");
+  EXPECT_EQ(json["model"], "Tiny");
+  EXPECT_EQ(json["asked_model"], "local");
+  EXPECT_EQ(json["key"], "k");
+  EXPECT_EQ(json["session"], "s");
+  EXPECT_EQ(json["tiers"], Json::parse(R"({"device":60,"host":0,"disk":4,"computed":36})"));
+  EXPECT_EQ(json["timings"]["prefill_us"], 200'000);
+  EXPECT_EQ(json["timings"]["decode_us"], 600'000);
+  EXPECT_EQ(json["timings"]["tpot_us"], 100'000);
+  EXPECT_EQ(json["timings"]["itl_us_max"], 150'000);
   EXPECT_EQ(json["tenant"], "t");
   EXPECT_EQ(json["status"], 200);
   EXPECT_EQ(json["outcome"], "complete");
@@ -53,6 +69,15 @@ TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   EXPECT_EQ(json["timings"]["ttft_us"], 250'000);
   EXPECT_EQ(json["bytes"], Json::parse(R"({"received":2,"sent":0,"answer":15})"));
   EXPECT_EQ(json["sha256"]["received"].get<std::string>().substr(0, 8), "44136fa3");
+}
+
+TEST_F(LocalRecordTest, ItSpeaksTheDialectThatItsCallerSpoke) {
+  LocalRecord::Args args = Args();
+  args.dialect = protocol::form::Dialect::kMessages;
+  LocalRecord(args).OnRefused(MakeError(ErrorCode::kNotFound, "x", "x"));
+  const Json json = Recorded();
+  EXPECT_EQ(json["dialect"], "anthropic");
+  EXPECT_EQ(json["endpoint"], "messages");
 }
 
 TEST_F(LocalRecordTest, ARefusalHasItsStatusAndNoTextOfTheRequest) {

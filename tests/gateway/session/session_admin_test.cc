@@ -40,6 +40,17 @@ class SessionAdminTest : public ::testing::Test {
   SessionAdmin admin{sessions};
 };
 
+TEST_F(SessionAdminTest, ASessionIsShownWithTheWindowThatIsConfigured) {
+  Fill("one", 1);
+  EXPECT_EQ(Parsed(admin.Show(At("one"), {}))["window"], json({{"mode", "hard"}}));
+  Sessions bounded{{.turns = turns.get(),
+                    .window = {.mode = window::Mode::kSummary, .high = 800, .hard = 1000}}};
+  EXPECT_EQ(Parsed(SessionAdmin(bounded).Show(At("one"), {}))["window"],
+            json({{"mode", "summary"}, {"high", 800}, {"hard", 1000}}));
+  Sessions off{{.turns = turns.get(), .window = {.mode = window::Mode::kOff}}};
+  EXPECT_EQ(Parsed(SessionAdmin(off).Show(At("one"), {}))["window"], json({{"mode", "off"}}));
+}
+
 TEST_F(SessionAdminTest, SessionsAreListedAndShown) {
   Fill("one", 1);
   Fill("two", 3);

@@ -222,7 +222,7 @@ TEST_F(SessionFoldTest, OneThatIsAskedForFoldsTheOlderHalf) {
   auto stored = sessions.ReadStored("t", "k");
   ASSERT_TRUE(stored) << stored.error().detail;
   ASSERT_TRUE(sessions.Compose(*stored->turn, {.body = stored->body, .is_forced = true}));
-  fold = sessions.BeginFold(*stored->turn, stored->body, /*is_asked=*/true);
+  fold = sessions.BeginFold(*stored->turn, stored->body, summary::Folds::Trigger::kClient);
   ASSERT_NE(fold, nullptr);
   const json call = json::parse(fold->MakeCall().body);
   EXPECT_EQ(call["messages"].size(), 13U);

@@ -24,6 +24,15 @@ TEST(ResponseHeadTest, AHeadHasItsLengthAndIds) {
               HasSubstr("connection: close\r\n"));
 }
 
+TEST(ResponseHeadTest, WhatIsNotModifiedHasNoBodyAndSaysNothingOfOne) {
+  const Response response{.status = 304, .headers = {{"etag", "\"a\""}}};
+  const std::string head = ResponseHead(response, {.request_id = "r1"});
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 304 Not Modified\r\n"));
+  EXPECT_THAT(head, HasSubstr("etag: \"a\"\r\n"));
+  EXPECT_THAT(head, Not(HasSubstr("content-length")));
+  EXPECT_THAT(head, Not(HasSubstr("content-type")));
+}
+
 TEST(ResponseHeadTest, ChunksAreLengthPrefixed) {
   EXPECT_EQ(Chunk("0123456789abcdef"), "10\r\n0123456789abcdef\r\n");
 }

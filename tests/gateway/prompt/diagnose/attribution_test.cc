@@ -61,7 +61,13 @@ TEST(AttributionTest, TheFrontOfThePromptIsCachedThenWrittenThenNeither) {
 TEST(AttributionTest, RunsOfOneSourceAreInTheOrderOfRenderingAndSumToTheTokens) {
   history::SentSegments prompt = Prompt();
   prompt.push_back(Of(Section::kMessages, Source::kUser, 500));
-  const std::vector<SourceRun> runs = RunsOf(prompt, 1001, true);
+  const auto runs_of = [&](int64_t tokens, bool tools_after_system) {
+    const TokenUsage usage = {.uncached_tokens = tokens};
+    const AttributeArgs args{
+        .segments = prompt, .usage = usage, .tools_after_system = tools_after_system};
+    return RunsOf(args, AttributeSegments(args));
+  };
+  const std::vector<SourceRun> runs = runs_of(1001, true);
   ASSERT_EQ(runs.size(), 5u);
   EXPECT_EQ(runs[0].source, Source::kSystem);
   EXPECT_EQ(runs[1].source, Source::kTools);
@@ -69,7 +75,7 @@ TEST(AttributionTest, RunsOfOneSourceAreInTheOrderOfRenderingAndSumToTheTokens) 
   int64_t sum = 0;
   for (const SourceRun& run : runs) sum += run.num_tokens;
   EXPECT_EQ(sum, 1001);
-  EXPECT_EQ(RunsOf(prompt, 1001)[0].source, Source::kTools);
+  EXPECT_EQ(runs_of(1001, false)[0].source, Source::kTools);
 }
 
 TEST(AttributionTest, V14TheFrontIsWhatTheProviderRendersFirst) {
@@ -141,10 +147,109 @@ TEST(AttributionTest, A3CountsThatAStreamTellsTwiceAreCountedOnce) {
 TEST(AttributionTest, OfAPromptWithoutSegmentsAllIsTheUsers) {
   const Attribution sources = Attribute({}, {.uncached_tokens = 2, .cache_read_tokens = 1});
   EXPECT_EQ(At(sources, Source::kUser), (SourceTokens{.cached = 1, .uncached = 2}));
-  const std::vector<SourceRun> runs = RunsOf({}, 3);
+  const history::SentSegments none;
+  const TokenUsage usage = {.uncached_tokens = 3};
+  const AttributeArgs args{.segments = none, .usage = usage};
+  const std::vector<SourceRun> runs = RunsOf(args, AttributeSegments(args));
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].source, Source::kUser);
   EXPECT_EQ(runs[0].num_tokens, 3);
+}
+
+history::SentSegment At(int32_t element, Source source, uint32_t num_tokens) {
+  history::SentSegment segment = Of(Section::kMessages, source, num_tokens);
+  segment.place.field = "messages";
+  segment.place.element = element;
+  if (source == Source::kToolResults) segment.content = parse::Content::kToolResult;
+  return segment;
+}
+
+Attribution Counted(const history::SentSegments& segments, const std::vector<CountedRun>& runs,
+                    int64_t cached) {
+  int64_t sum = 0;
+  for (const CountedRun& run : runs) sum += run.num_tokens;
+  const TokenUsage usage = {.uncached_tokens = sum - cached, .cache_read_tokens = cached};
+  const AttributeArgs args{.segments = segments, .usage = usage, .runs = runs};
+  const Attributed attributed = AttributeSegments(args);
+  EXPECT_TRUE(attributed.is_counted);
+  const Attribution sources = SumBySource(args, attributed);
+  EXPECT_EQ(Sum(sources), (SourceTokens{.cached = cached, .uncached = sum - cached}));
+  return sources;
+}
+
+TEST(AttributionTest, CountedPartsKeepTheirTokensWhateverTheEstimates) {
+  const history::SentSegments prompt = {
+      Of(Section::kTools, Source::kTools, 1), Of(Section::kSystem, Source::kSystem, 1'000),
+      At(0, Source::kHistory, 3), At(1, Source::kHistory, 1), At(2, Source::kUser, 900)};
+  // The template writes the system text, then the tools, then the end of that turn.
+  const Attribution sources = Counted(prompt,
+                                      {{.last_element = -1, .num_tokens = 11},
+                                       {.is_tools = true, .last_element = -1, .num_tokens = 50},
+                                       {.last_element = -1, .num_tokens = 2},
+                                       {.last_element = 1, .num_tokens = 40},
+                                       {.last_element = 2, .num_tokens = 7}},
+                                      30);
+  EXPECT_EQ(At(sources, Source::kSystem), (SourceTokens{.cached = 11, .uncached = 2}));
+  EXPECT_EQ(At(sources, Source::kTools), (SourceTokens{.cached = 19, .uncached = 31}));
+  EXPECT_EQ(At(sources, Source::kHistory), (SourceTokens{.uncached = 40}));
+  EXPECT_EQ(At(sources, Source::kUser), (SourceTokens{.uncached = 7}));
+}
+
+TEST(AttributionTest, ResultsOfToolsAndTextInOneTurnAreToldApart) {
+  const history::SentSegments prompt = {At(0, Source::kToolResults, 1), At(0, Source::kUser, 1)};
+  const Attribution sources = Counted(prompt,
+                                      {{.is_results = true, .last_element = 0, .num_tokens = 90},
+                                       {.last_element = 0, .num_tokens = 10}},
+                                      95);
+  EXPECT_EQ(At(sources, Source::kToolResults), (SourceTokens{.cached = 90}));
+  EXPECT_EQ(At(sources, Source::kUser), (SourceTokens{.cached = 5, .uncached = 5}));
+}
+
+TEST(AttributionTest, CountsThatAreNotThePromptsAreNotUsed) {
+  const history::SentSegments prompt = Prompt();
+  const TokenUsage usage = {.uncached_tokens = 100};
+  const std::vector<CountedRun> runs = {{.last_element = 9, .num_tokens = 99}};
+  const AttributeArgs args{.segments = prompt, .usage = usage, .runs = runs};
+  const Attributed attributed = AttributeSegments(args);
+  EXPECT_FALSE(attributed.is_counted);
+  EXPECT_EQ(SumBySource(args, attributed), Attribute(prompt, usage));
+}
+
+TEST(AttributionTest, RandomPartsSumToTheirPrompt) {
+  std::mt19937 random(23);
+  for (int round = 0; round < 2'000; ++round) {
+    history::SentSegments segments;
+    if (random() % 2 == 0) segments.push_back(Of(Section::kTools, Source::kTools, 5));
+    if (random() % 2 == 0) segments.push_back(Of(Section::kSystem, Source::kSystem, 9));
+    for (int32_t i = 0, count = static_cast<int32_t>(random() % 9); i < count; ++i) {
+      segments.push_back(At(i, static_cast<Source>(random() % parse::kNumSources), random() % 50));
+    }
+    if (segments.empty()) continue;
+    std::vector<CountedRun> runs;
+    int32_t last = -1;
+    for (size_t i = 1 + random() % 6; i > 0; --i) {
+      runs.push_back({.is_tools = random() % 8 == 0,
+                      .is_results = random() % 4 == 0,
+                      .last_element = last,
+                      .num_tokens = static_cast<int64_t>(random() % 100)});
+      last += static_cast<int32_t>(random() % 3);
+    }
+    int64_t sum = 0;
+    for (const CountedRun& run : runs) sum += run.num_tokens;
+    Counted(segments, runs, sum == 0 ? 0 : static_cast<int64_t>(random()) % (sum + 1));
+  }
+}
+
+TEST(AttributionTest, CutsAreWhereTheSourceChanges) {
+  const history::SentSegments prompt = {Of(Section::kSystem, Source::kSystem, 9),
+                                        At(0, Source::kHistory, 1),
+                                        At(1, Source::kHistory, 1),
+                                        At(2, Source::kToolResults, 1),
+                                        At(3, Source::kHistory, 1),
+                                        At(4, Source::kUser, 1)};
+  EXPECT_EQ(CutsOf(prompt, 16), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(CutsOf(prompt, 2), (std::vector<int32_t>{2, 3}));
+  EXPECT_TRUE(CutsOf({}, 2).empty());
 }
 
 }  // namespace

@@ -142,5 +142,47 @@ TEST(OwnDataTest, CountedDataCountsAgainstTheKeysLimits) {
   Ask(proxy, {.method = "GET", .path = "/health"});
 }
 
+TEST(OwnDataTest, TheDashboardAndItsFilesAreThere) {
+  TestProxy proxy;
+  TestSink page(proxy.io());
+  proxy.Serve({.method = "GET", .path = "/dashboard/"}, page);
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.body, HasSubstr("./assets/dashboard.js"));
+  for (const char* path : {"/dashboard/assets/dashboard.js", "/dashboard/assets/dashboard.css",
+                           "/dashboard/assets/icon.svg"}) {
+    TestSink sink(proxy.io());
+    proxy.Serve({.method = "GET", .path = path}, sink);
+    EXPECT_EQ(sink.status, 200) << path;
+    EXPECT_FALSE(sink.body.empty()) << path;
+  }
+}
+
+TEST(OwnDataTest, WithoutASlashTheBrowserIsSentToTheDashboard) {
+  TestProxy proxy;
+  TestSink sink(proxy.io());
+  proxy.Serve({.method = "GET", .path = "/dashboard"}, sink);
+  EXPECT_EQ(sink.status, 308);
+}
+
+TEST(OwnDataTest, TheDashboardHasNoOtherFiles) {
+  TestProxy proxy;
+  for (const char* path : {"/dashboard/assets/other.js", "/dashboard/assets/index.html"}) {
+    TestSink sink(proxy.io());
+    proxy.Serve({.method = "GET", .path = path}, sink);
+    EXPECT_EQ(sink.status, 404) << path;
+  }
+  for (const char* target : {"/dashboard/assets/..%2Findex.html", "/dashboard/assets/a/b",
+                             "/dashboard/other", "/dashboard/assets/", "/v1/dashboards"}) {
+    EXPECT_FALSE(FindRoute("GET", target).match) << target;
+  }
+}
+
+TEST(OwnDataTest, TheDashboardIsOpenToEverybody) {
+  for (const char* target : {"/dashboard", "/dashboard/", "/dashboard/assets/dashboard.js"}) {
+    EXPECT_EQ(FindRoute("GET", target).match->access, access::Access::kOpen) << target;
+    EXPECT_EQ(FindRoute("POST", target).refusal.status, 405) << target;
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::proxy::handler

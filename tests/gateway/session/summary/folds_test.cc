@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 namespace kvgate::session::summary {
@@ -15,7 +16,7 @@ TEST(FoldsTest, ASessionIsFoldedOnceAtATime) {
   auto ticket = folds.Begin(kSession, 1);
   ASSERT_NE(ticket, nullptr);
   EXPECT_FALSE(folds.IsDue(kSession, 1));
-  EXPECT_EQ(folds.Begin(kSession, 1, /*is_asked=*/true), nullptr);
+  EXPECT_EQ(folds.Begin(kSession, 1, Folds::Trigger::kClient), nullptr);
   EXPECT_NE(folds.Begin({.tenant = "other", .key = "k"}, 1), nullptr);
   EXPECT_EQ(folds.counts().num_running, 1u);
   ticket->End(Outcome::kStored);
@@ -54,8 +55,17 @@ TEST(FoldsTest, AfterAFailureTurnsGoByAndEachTimeMore) {
   EXPECT_EQ(before, 256u);
   // Somebody who asks is not kept waiting, and a success makes good.
   folds.Begin(kSession, depth)->End(Outcome::kFailed);
-  folds.Begin(kSession, depth, /*is_asked=*/true)->End(Outcome::kStored);
+  folds.Begin(kSession, depth, Folds::Trigger::kClient)->End(Outcome::kStored);
   EXPECT_TRUE(folds.IsDue(kSession, depth));
+}
+
+TEST(FoldsTest, StoredSummariesAreCountedByWhatMadeThemBegin) {
+  Folds folds;
+  folds.Begin(kSession, 1)->End(Outcome::kStored);
+  folds.Begin(kSession, 2, Folds::Trigger::kIdle)->End(Outcome::kStored);
+  folds.Begin(kSession, 3, Folds::Trigger::kIdle)->End(Outcome::kStored);
+  folds.Begin(kSession, 4, Folds::Trigger::kClient)->End(Outcome::kStale);
+  EXPECT_EQ(folds.counts().num_stored_by, (std::array<uint64_t, Folds::kNumTriggers>{1, 2, 0}));
 }
 
 TEST(FoldsTest, OneThatIsStaleOrPutOffIsNoFailure) {

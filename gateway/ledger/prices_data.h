@@ -1,8 +1,0 @@
-// The text of prices.json, which is built into the program.
-#pragma once
-
-namespace kvgate::ledger {
-
-extern const char* const kPricesJson;
-
-}  // namespace kvgate::ledger

@@ -1,0 +1,75 @@
+#include "gateway/ledger/rollup/bucket.h"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "store/file/byte_codec.h"
+
+namespace kvgate::ledger::rollup {
+namespace {
+
+constexpr char kVersion = 1;
+
+// Their order is that of the bits in the mask: append only.
+constexpr std::array kCounts = {&Bucket::requests,         &Bucket::failed,
+                                &Bucket::cached_tokens,    &Bucket::written_tokens,
+                                &Bucket::uncached_tokens,  &Bucket::output_tokens,
+                                &Bucket::nanodollars,      &Bucket::uncached_nanodollars,
+                                &Bucket::breaks,           &Bucket::lost_tokens,
+                                &Bucket::lost_nanodollars, &Bucket::decoded_tokens,
+                                &Bucket::decode_us};
+constexpr uint64_t kTtft = uint64_t{1} << kCounts.size();
+constexpr uint64_t kTpot = kTtft << 1;
+
+void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+uint64_t Fold(int64_t value) {
+  return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
+}
+int64_t Unfold(uint64_t value) { return static_cast<int64_t>((value >> 1) ^ (~(value & 1) + 1)); }
+
+}  // namespace
+
+void Bucket::Merge(const Bucket& other) {
+  for (const auto count : kCounts) this->*count += other.*count;
+  if (!other.ttft.empty()) ttft.Merge(other.ttft);
+  if (!other.tpot.empty()) tpot.Merge(other.tpot);
+}
+
+std::string EncodeBucket(const Bucket& bucket) {
+  uint64_t mask = (bucket.ttft.empty() ? 0 : kTtft) | (bucket.tpot.empty() ? 0 : kTpot);
+  for (size_t i = 0; i < kCounts.size(); ++i) {
+    if (bucket.*kCounts[i] != 0) mask |= uint64_t{1} << i;
+  }
+  std::string out(1, kVersion);
+  AppendVarint(out, mask);
+  for (const auto count : kCounts) {
+    if (bucket.*count != 0) AppendVarint(out, Fold(bucket.*count));
+  }
+  if (!bucket.ttft.empty()) bucket.ttft.Append(out);
+  if (!bucket.tpot.empty()) bucket.tpot.Append(out);
+  return out;
+}
+
+bool DecodeBucket(std::string_view bytes, Bucket& bucket) {
+  if (bytes.empty() || bytes.front() != kVersion) return false;
+  bytes.remove_prefix(1);
+  const std::optional<uint64_t> mask = store::file::TakeVarint(bytes);
+  if (!mask || *mask >= kTpot << 1) return false;
+  bucket = {};
+  for (size_t i = 0; i < kCounts.size(); ++i) {
+    if ((*mask >> i & 1) == 0) continue;
+    const std::optional<uint64_t> value = store::file::TakeVarint(bytes);
+    if (!value) return false;
+    bucket.*kCounts[i] = Unfold(*value);
+  }
+  if ((*mask & kTtft) != 0 && !bucket.ttft.Take(bytes)) return false;
+  if ((*mask & kTpot) != 0 && !bucket.tpot.Take(bytes)) return false;
+  return bytes.empty();
+}
+
+}  // namespace kvgate::ledger::rollup

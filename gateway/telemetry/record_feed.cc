@@ -1,0 +1,160 @@
+#include "gateway/telemetry/record_feed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+
+namespace kvgate::telemetry {
+
+using ledger::RequestRecord;
+
+void MinuteSums::Add(const RequestRecord& record) {
+  ++requests;
+  if (record.status >= 400 || record.outcome != "complete") ++failed;
+  if (record.usage) {
+    cached_tokens += record.usage->cache_read_tokens;
+    written_tokens += record.usage->cache_write_tokens + record.usage->cache_write_1h_tokens;
+    uncached_tokens += record.usage->uncached_tokens;
+    output_tokens += record.usage->output_tokens;
+  }
+  if (record.cost) {
+    nanodollars += record.cost->nanodollars;
+    uncached_nanodollars += record.cost->uncached_nanodollars;
+  }
+}
+
+void MinuteSums::Add(const MinuteSums& other) {
+  requests += other.requests;
+  failed += other.failed;
+  cached_tokens += other.cached_tokens;
+  written_tokens += other.written_tokens;
+  uncached_tokens += other.uncached_tokens;
+  output_tokens += other.output_tokens;
+  nanodollars += other.nanodollars;
+  uncached_nanodollars += other.uncached_nanodollars;
+}
+
+void RecordFeed::Window::Add(const RequestRecord& record, int64_t second) {
+  Slot& slot = slots_[static_cast<size_t>(second % kSeconds)];
+  if (slot.second != second) slot = {.second = second, .sums = {}};
+  slot.sums.Add(record);
+}
+
+MinuteSums RecordFeed::Window::SumAt(int64_t second) const {
+  MinuteSums sum;
+  for (const Slot& slot : slots_) {
+    if (slot.second > second - kSeconds && slot.second <= second) sum.Add(slot.sums);
+  }
+  return sum;
+}
+
+RecordFeed::RecordFeed(const Options& options) : options_(options), tenants_(options.tenants_max) {}
+
+int64_t RecordFeed::NowSecond() {
+  return std::chrono::duration_cast<std::chrono::seconds>(SteadyClock::now().time_since_epoch())
+      .count();
+}
+
+RecordFeed::Reader::~Reader() {
+  const std::lock_guard lock(feed_.mutex_);
+  std::erase(feed_.readers_, this);
+  feed_.num_readers_.store(feed_.readers_.size());
+}
+
+RecordFeed::Reader::Taken RecordFeed::Reader::Take() {
+  const std::lock_guard lock(feed_.mutex_);
+  Taken taken = std::exchange(waiting_, {});
+  waiting_.has_ended = taken.has_ended;
+  return taken;
+}
+
+bool RecordFeed::Reader::is_empty() const {
+  const std::lock_guard lock(feed_.mutex_);
+  return waiting_.records.empty() && waiting_.num_dropped == 0 && !waiting_.has_ended;
+}
+
+Result<std::unique_ptr<RecordFeed::Reader>> RecordFeed::Read(Filter filter,
+                                                             std::function<void()> wake) {
+  std::unique_ptr<Reader> reader(new Reader(*this, std::move(filter), std::move(wake)));
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) {
+    return MakeError(ErrorCode::kUnavailable, "telemetry", "The server is shutting down.");
+  }
+  if (readers_.size() >= options_.readers_max) {
+    return MakeError(ErrorCode::kOverloaded, "telemetry",
+                     fmt::format("{} readers follow the records already, and no more may.",
+                                 options_.readers_max));
+  }
+  readers_.push_back(reader.get());
+  num_readers_.store(readers_.size());
+  return reader;
+}
+
+void RecordFeed::Publish(const RequestRecord& record) {
+  // The text is written before the lock, and only if somebody reads.
+  std::shared_ptr<const std::string> text;
+  if (num_readers_.load() > 0) {
+    text = std::make_shared<const std::string>(ledger::RecordJson(record));
+  }
+  const int64_t second = NowSecond();
+  const std::lock_guard lock(mutex_);
+  all_.Add(record, second);
+  tenants_.FindOrAdd(record.tenant).Add(record, second);
+  if (text == nullptr) return;
+  for (Reader* const reader : readers_) {
+    if (!reader->filter_(record)) continue;
+    Reader::Taken& waiting = reader->waiting_;
+    if (waiting.records.size() >= options_.records_max) {
+      ++waiting.num_dropped;
+      ++num_dropped_;
+      continue;
+    }
+    waiting.records.push_back(text);
+    if (waiting.records.size() == 1) reader->wake_();
+  }
+}
+
+void RecordFeed::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  EndAll();
+}
+
+void RecordFeed::EndAll() {
+  const std::lock_guard lock(mutex_);
+  for (Reader* const reader : readers_) {
+    reader->waiting_.has_ended = true;
+    reader->wake_();
+  }
+}
+
+MinuteSums RecordFeed::LastMinute(std::optional<std::string_view> tenant) const {
+  const int64_t second = NowSecond();
+  const std::lock_guard lock(mutex_);
+  if (!tenant) return all_.SumAt(second);
+  const Window* const window = tenants_.Peek(std::string(*tenant));
+  return window == nullptr ? MinuteSums() : window->SumAt(second);
+}
+
+void RecordFeed::Collect(metrics::TextWriter& writer) const {
+  uint64_t num_readers = 0;
+  uint64_t num_dropped = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    num_readers = readers_.size();
+    num_dropped = num_dropped_;
+  }
+  writer.Family("kvgate_event_readers", "gauge", "Clients that follow the records.");
+  writer.Sample("kvgate_event_readers", {}, num_readers);
+  writer.Family("kvgate_event_records_dropped_total", "counter",
+                "Records that a client did not get because it read too slowly.");
+  writer.Sample("kvgate_event_records_dropped_total", {}, num_dropped);
+}
+
+}  // namespace kvgate::telemetry
