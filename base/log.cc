@@ -4,8 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/json_escape.h"
@@ -24,7 +26,9 @@ struct Output {
 std::atomic<bool> g_has_output{false};
 
 Output& OutputOf() {
-  static Output& output = *new Output;
+  // Not on the heap, so that a library that is unloaded leaves nothing there.
+  alignas(Output) static std::byte bytes[sizeof(Output)];
+  static Output& output = *new (bytes) Output;
   return output;
 }
 

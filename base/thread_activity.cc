@@ -1,7 +1,9 @@
 #include "base/thread_activity.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
+#include <new>
 
 namespace kvgate {
 namespace {
@@ -12,9 +14,11 @@ struct All {
   uint64_t last_id = 0;
 };
 
-// The list is never destroyed, because threads may outlive statics.
+// The list is never destroyed, because threads may outlive statics. It is not on the heap, so that
+// a library that is unloaded leaves nothing there.
 All& Everyone() {
-  static All* const all = new All();
+  alignas(All) static std::byte bytes[sizeof(All)];
+  static All* const all = new (bytes) All();
   return *all;
 }
 
@@ -32,6 +36,7 @@ ThreadActivity::~ThreadActivity() {
   All& all = Everyone();
   const std::lock_guard lock(all.mutex);
   std::erase(all.activities, this);
+  if (all.activities.empty()) all.activities.shrink_to_fit();
 }
 
 void ThreadActivity::ForEach(const std::function<void(const View&)>& visit) {
