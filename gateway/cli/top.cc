@@ -49,6 +49,7 @@ class Top {
   // Shows until the user ends it, or the server does.
   Result<int> Run() {
     KVGATE_TRY_VOID(AskStats());
+    if (!flags_.json) KVGATE_TRY_VOID(AskRecords());
     if (!flags_.once && !flags_.json) screen_.emplace();
     server::EventStream events(
         [this](std::string_view name, std::string_view data) { OnEvent(name, data); });
@@ -87,6 +88,17 @@ class Top {
                        "the answer is no JSON object; is that a kvgate server?");
     }
     overview_.TakeStats(std::move(stats));
+    return {};
+  }
+
+  // The newest requests, so that the page is not empty where nothing happens.
+  Result<void> AskRecords() {
+    KVGATE_TRY(const std::string body,
+               server::FetchOk(server::RequestTo(server_, {.url = "/kvgate/v1/requests?limit=100",
+                                                           .authorization = authorization_})));
+    const Json list = Json::parse(body, nullptr, false);
+    const Json records = list.is_object() ? list.value("data", Json::array()) : Json::array();
+    for (size_t i = records.size(); i > 0; --i) overview_.TakeEvent("request", records[i - 1]);
     return {};
   }
 

@@ -137,6 +137,7 @@ class TerminalTest(unittest.TestCase):
         made = self.run_kvgate("top")
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertIn("90.0 %", made.stdout)
+        self.assertIn("older", made.stdout, "what has ended before is there")
         self.assertNotIn("\x1b", made.stdout)
 
     def open_top(self):

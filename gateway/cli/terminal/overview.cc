@@ -131,7 +131,7 @@ void Overview::AddRecords(const TextArgs& args, size_t count_max,
                           std::vector<std::string>& lines) const {
   lines.emplace_back();
   lines.push_back(RecordHeading(args));
-  if (records_.empty()) lines.emplace_back("no request has ended since this began");
+  if (records_.empty()) lines.emplace_back("no request has ended yet");
   for (size_t i = 0; i < std::min(records_.size(), count_max); ++i) {
     lines.push_back(RecordLine(records_[i], args));
   }
