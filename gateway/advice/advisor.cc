@@ -104,10 +104,6 @@ int64_t PartOf(int64_t amount, int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<int64_t>(static_cast<__int128>(amount) * part / whole);
 }
 
-bool HasFailed(const RequestRecord& record) {
-  return record.status >= 400 || record.outcome != "complete";
-}
-
 }  // namespace
 
 // Prices the parts of one record.
@@ -309,7 +305,7 @@ void Advisor::AddLifetimes(std::map<FindKey, Find>& finds) const {
 // Equal prefixes at the same time: none can read what the others are about to write.
 void Advisor::AddBeside(const Reader& reader) {
   const RequestRecord& record = reader.record;
-  const bool is_cold = record.usage->cache_read_tokens == 0 && !HasFailed(record);
+  const bool is_cold = record.usage->cache_read_tokens == 0 && !ledger::IsFailed(record);
   const int64_t prefix = reader.prefix();
   if (record.prompt.empty() || !is_cold || prefix < reader.minimum) return;
   if (cold_.size() >= kTrackedMax) return;

@@ -62,7 +62,7 @@ Result<bool> RecordFilter::Take(std::string_view name, std::string_view value) {
 
 bool RecordFilter::FitsOutcome(const RequestRecord& record) const {
   if (status_ != 0 && record.status != status_) return false;
-  if (failed_ && record.status < 400 && record.outcome == "complete") return false;
+  if (failed_ && !IsFailed(record)) return false;
   if (break_.empty()) return true;
   if (!record.prefix_break) return false;
   const std::string& cause = record.prefix_break->cause;

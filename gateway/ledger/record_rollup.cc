@@ -17,7 +17,7 @@ constexpr int64_t kSecondUs = 1'000'000;
 
 Bucket WholeOf(const RequestRecord& record) {
   Bucket bucket{.requests = 1};
-  bucket.failed = record.status >= 400 || record.outcome != "complete" ? 1 : 0;
+  bucket.failed = IsFailed(record) ? 1 : 0;
   if (record.usage) {
     bucket.cached_tokens = record.usage->cache_read_tokens;
     bucket.written_tokens = record.usage->cache_write_tokens + record.usage->cache_write_1h_tokens;

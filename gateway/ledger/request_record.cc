@@ -146,6 +146,10 @@ void WriteParties(const RequestRecord& record, JsonWriter& json) {
 
 }  // namespace
 
+bool IsFailed(const RequestRecord& record) {
+  return record.status >= 400 || record.outcome != "complete";
+}
+
 void BoundRecord(RequestRecord& record) {
   const auto cut = [](std::string& text, size_t bytes_max) {
     if (text.size() > bytes_max) text.resize(bytes_max);

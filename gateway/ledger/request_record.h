@@ -137,6 +137,9 @@ struct RequestRecord {
   std::string provider_reason;  // the provider's own reason for a miss
 };
 
+// Returns true if the request was answered with status 400 or above, or its answer was cut off.
+bool IsFailed(const RequestRecord& record);
+
 // Bounds of what is stored and shown, whatever a caller or an upstream has sent.
 inline constexpr size_t kRecordTextBytesMax = 512;
 inline constexpr size_t kRecordNameBytesMax = 64;  // of rules, causes and sources

@@ -139,7 +139,7 @@ void AddTo(int64_t period, int64_t amount, int64_t& current, int64_t& sum) {
 
 void Sum::Add(const RequestRecord& record) {
   ++requests;
-  if (record.status >= 400 || record.outcome != "complete") ++failed;
+  if (IsFailed(record)) ++failed;
   if (!record.usage) {
     if (IsGeneration(record.endpoint) && record.status < 400 && record.status > 0) ++unknown_usage;
     return;

@@ -14,7 +14,7 @@ using ledger::RequestRecord;
 
 void MinuteSums::Add(const RequestRecord& record) {
   ++requests;
-  if (record.status >= 400 || record.outcome != "complete") ++failed;
+  if (ledger::IsFailed(record)) ++failed;
   if (record.usage) {
     cached_tokens += record.usage->cache_read_tokens;
     written_tokens += record.usage->cache_write_tokens + record.usage->cache_write_1h_tokens;
