@@ -222,6 +222,17 @@ beast::error_code Exchange::Parse() {
 
 std::string Exchange::TakeReady() { return std::exchange(parser_->get().body(), {}); }
 
+Task<Result<std::string>> ReadRest(Exchange& exchange, size_t bytes_max) {
+  std::string rest;
+  while (rest.size() <= bytes_max) {
+    Result<std::string> piece = co_await exchange.Read();
+    if (!piece) co_return piece.error();
+    if (piece->empty()) break;
+    rest += *piece;
+  }
+  co_return std::move(rest);
+}
+
 Task<Result<std::string>> Exchange::Read() {
   while (true) {
     std::string ready = TakeReady();

@@ -148,4 +148,8 @@ class Exchange {
   int num_attempts_ = 0;
 };
 
+// Returns the rest of an answer's body, or what there is of it once that is more than `bytes_max`;
+// finished() tells which. Fails if it broke off.
+wire::Task<Result<std::string>> ReadRest(Exchange& exchange, size_t bytes_max);
+
 }  // namespace kvgate::upstream

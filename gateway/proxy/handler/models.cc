@@ -70,25 +70,20 @@ Task<std::string> FetchModels(RequestContext& request, upstream::Upstream& upstr
   exchange.BoundBy(Clock::now() + kListTimeout);
   ExchangeWatcher watcher(exchange);
   request.sink().Watch(&watcher);
-  std::string body;
-  Result<void> done = co_await exchange.Start({.head = head, .body = ""});
-  while (done && body.size() <= kListBytesMax) {
-    Result<std::string> piece = co_await exchange.Read();
-    if (!piece) {
-      done = piece.error();
-    } else if (piece->empty()) {
-      break;
-    } else {
-      body += *piece;
-    }
+  const Result<void> begun = co_await exchange.Start({.head = head, .body = ""});
+  Result<std::string> body = std::string();
+  if (begun) {
+    body = co_await upstream::ReadRest(exchange, kListBytesMax);
+  } else {
+    body = begun.error();
   }
   request.sink().Watch(nullptr);
-  if (!done) {
-    KVGATE_LOG(kWarning, "proxy", "the models of '{}': {}", upstream.name(), done.error().detail);
+  if (!body) {
+    KVGATE_LOG(kWarning, "proxy", "the models of '{}': {}", upstream.name(), body.error().detail);
     co_return std::string();
   }
-  if (exchange.status() != 200 || !exchange.finished()) body.clear();
-  co_return body;
+  if (exchange.status() != 200 || !exchange.finished()) body->clear();
+  co_return std::move(*body);
 }
 
 // Does not apply the upstream's globs: the list shows what the provider has, and routing decides

@@ -302,20 +302,15 @@ class ThreadExporter final : public Exporter {
     upstream::Exchange exchange(*collector_, io_.get_executor());
     exchange.BoundBy(SteadyClock::now() + std::chrono::seconds(config_.timeout_seconds));
     exchange_ = &exchange;
-    Result<void> done = co_await exchange.Start({.head = head, .body = body});
-    std::string answer = done ? exchange.TakeReady() : "";
-    while (done && !exchange.finished() && answer.size() < kAnswerBytesMax) {
-      Result<std::string> piece = co_await exchange.Read();
-      if (!piece) {
-        done = piece.error();
-      } else if (piece->empty()) {
-        break;
-      } else {
-        answer += *piece;
-      }
+    const Result<void> begun = co_await exchange.Start({.head = head, .body = body});
+    Result<std::string> answer = std::string();
+    if (begun) {
+      answer = co_await upstream::ReadRest(exchange, kAnswerBytesMax);
+    } else {
+      answer = begun.error();
     }
     exchange_ = nullptr;
-    co_return Judge(done ? exchange.status() : 0, done ? "" : done.error().detail, answer);
+    co_return answer ? Judge(exchange.status(), "", *answer) : Judge(0, answer.error().detail, "");
   }
 
   // What may succeed later is said in OTLP's protocol: no answer, 429, 502, 503 and 504.
