@@ -255,7 +255,8 @@ Result<Capacity> ComputeCapacity(const CapacityShape& shape, const CapacityReque
               bytes.Product(floats.per_token, static_cast<uint64_t>(request.step_tokens)),
               bytes.Product(floats.per_logit_row, static_cast<uint64_t>(request.num_sequences)))));
   if (!request.is_device) {
-    capacity.overhead_bytes = bytes.Sum(capacity.overhead_bytes, ProgramBytes(shape.vocab_size));
+    capacity.program_bytes = ProgramBytes(shape.vocab_size);
+    capacity.overhead_bytes = bytes.Sum(capacity.overhead_bytes, capacity.program_bytes);
   }
   const uint64_t fixed = bytes.Sum(capacity.weight_bytes, capacity.overhead_bytes);
   capacity.total_bytes = bytes.Sum(fixed, capacity.peak_kv_bytes);

@@ -67,7 +67,8 @@ struct Capacity {
   uint64_t sequence_bytes = 0;  // the KV of one sequence at full context
   uint64_t peak_kv_bytes = 0;
   uint64_t weight_bytes = 0;
-  uint64_t overhead_bytes = 0;  // activations and logits of a step; on the CPU also the program
+  uint64_t overhead_bytes = 0;  // activations and logits of a step, and the program
+  uint64_t program_bytes = 0;   // the part of it that the program takes; 0 on a device
   uint64_t total_bytes = 0;
   uint64_t kv_room_bytes = 0;  // the part of the memory that KV may use
   uint64_t sequences_fit = 0;

@@ -107,8 +107,9 @@ std::string HeadLines(const Plan& plan, const Capacity& capacity) {
 nlohmann::ordered_json CapacityJson(const Capacity& capacity) {
   return {{"kv_token_bytes", capacity.kv_token_bytes}, {"sequence_bytes", capacity.sequence_bytes},
           {"peak_kv_bytes", capacity.peak_kv_bytes},   {"weight_bytes", capacity.weight_bytes},
-          {"overhead_bytes", capacity.overhead_bytes}, {"total_bytes", capacity.total_bytes},
-          {"kv_memory_bytes", capacity.kv_room_bytes}, {"sequences_fit", capacity.sequences_fit}};
+          {"overhead_bytes", capacity.overhead_bytes}, {"program_bytes", capacity.program_bytes},
+          {"total_bytes", capacity.total_bytes},       {"kv_memory_bytes", capacity.kv_room_bytes},
+          {"sequences_fit", capacity.sequences_fit}};
 }
 
 // What to change where not one sequence fits, each with what it comes to.
