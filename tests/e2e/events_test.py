@@ -234,6 +234,21 @@ api_key_env = "KVGATE_TEST_PROVIDER_KEY"
         self.assertGreater(count, 0)
         self.assertLess(count, sent)
 
+    def test_what_a_reader_did_not_get_it_is_told_to_the_record(self):
+        running = self.gateway(keys=False)
+        follower = Follower(self, running)
+        wait_until(lambda: follower.of("stats"), "it follows")
+        body = json.dumps({"model": "gpt", "max_tokens": 1, "messages": []})
+        headers = {"Content-Type": "application/json", "x-kvgate-upstream": "none"}
+        connection = running.connect()
+        self.addCleanup(connection.close)
+        sent = 1500
+        for _ in range(sent):
+            connection.request("POST", "/v1/chat/completions", body, headers)
+            connection.getresponse().read()
+        wait_until(lambda: len(follower.of("request")) +
+                   sum(told["count"] for told in follower.of("dropped")) == sent, "all of them")
+
     def num_dropped(self, running):
         for line in running.get("/metrics").body.decode().splitlines():
             if line.startswith("kvgate_event_records_dropped_total "):
