@@ -169,6 +169,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",
     "gateway/cli/doctor.cc": "tests/e2e/doctor_test.py",
     "gateway/cli/explain.cc": "tests/e2e/modes_test.py",
+    "gateway/cli/ledger_source.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/plan.cc": "tests/e2e/cli_test.py",
     "gateway/cli/plan/inputs.cc": "tests/e2e/cli_test.py",

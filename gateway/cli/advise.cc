@@ -2,24 +2,25 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "gateway/advice/day_advice.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/ledger_source.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
+#include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/runtime/data_tier.h"
-#include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kTextColumns = 1000;
 
 struct AdviseFlags {
   ConfigFlags config;
@@ -27,16 +28,9 @@ struct AdviseFlags {
   bool json = false;
 };
 
-Result<std::string> FromDirectory(const config::Config& config,
-                                  const std::filesystem::path& directory) {
-  KVGATE_TRY_VOID(CheckDataDir(directory));
-  KVGATE_TRY(const auto opened,
-             store::DataDirectory::Open({.directory = directory,
-                                         .kv_bytes_max = config.store.disk_cache_bytes,
-                                         .read_only = true,
-                                         .secret_env = config.store.secret_env}));
-  ledger::Ledger ledger({.meta = &opened->meta()});
-  return advice::AdviseDay(ledger);
+// A text of the server's, whole; names in it were chosen by clients.
+std::string Said(const Json& object, const char* name) {
+  return terminal::Shown(terminal::TextOf(object, name), kTextColumns);
 }
 
 void Print(const Json& advice) {
@@ -45,33 +39,28 @@ void Print(const Json& advice) {
     return;
   }
   for (const Json& item : advice) {
-    const Json where = item.value("where", Json::object());
-    const double dollars = static_cast<double>(item.value("nanodollars_per_day", int64_t{0})) / 1e9;
-    fmt::print("{} ({}, {}{}{})\n", item.value("title", ""), where.value("model", ""),
-               where.value("upstream", ""), where.contains("path") ? ", " : "",
-               where.value("path", ""));
-    fmt::print("  ${:.2f} and {} tokens a day\n", dollars,
-               item.value("tokens_per_day", int64_t{0}));
-    fmt::print("  {}\n  {}\n", item.value("what", ""), item.value("fix", ""));
-    if (const Json setting = item.value("setting", Json()); setting.is_object()) {
-      fmt::print("  setting: {} = \"{}\"\n", setting.value("key", ""), setting.value("value", ""));
+    const Json where = terminal::FieldOf(item, "where");
+    fmt::print("{} ({}, {}{}{})\n", Said(item, "title"), Said(where, "model"),
+               Said(where, "upstream"), where.contains("path") ? ", " : "",
+               where.contains("path") ? Said(where, "path") : "");
+    fmt::print("  {} and {} tokens a day\n",
+               terminal::Dollars(terminal::CountOf(item, "nanodollars_per_day")),
+               terminal::CountOf(item, "tokens_per_day"));
+    fmt::print("  {}\n  {}\n", Said(item, "what"), Said(item, "fix"));
+    if (const Json setting = terminal::FieldOf(item, "setting"); setting.is_object()) {
+      fmt::print("  setting: {} = \"{}\"\n", Said(setting, "key"), Said(setting, "value"));
     }
-    for (const Json& id : item.value("evidence", Json::array())) {
-      fmt::print("  request {}\n", id.get<std::string>());
+    for (const Json& id : terminal::FieldOf(item, "evidence")) {
+      if (id.is_string()) fmt::print("  request {}\n", terminal::Shown(id.get<std::string>(), 64));
     }
   }
 }
 
 Result<int> Advise(const AdviseFlags& flags) {
-  KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
-  const std::filesystem::path directory = runtime::DataDirOf(config);
-  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
-  const store::ServerAddress server = server::FindServer(flags.target, directory);
-  KVGATE_TRY(const std::string body,
-             server.url.empty()
-                 ? FromDirectory(config, directory)
-                 : server::FetchOk(server::RequestTo(
-                       server, {.url = "/kvgate/v1/advice", .authorization = authorization})));
+  KVGATE_TRY(const LedgerSource source, LedgerSource::Open(flags.config, flags.target));
+  KVGATE_TRY(const std::string body, source.Get("/kvgate/v1/advice", [](ledger::Ledger& ledger) {
+    return advice::AdviseDay(ledger);
+  }));
   const Json advice = Json::parse(body, nullptr, false);
   if (!advice.is_object() || !advice.contains("data")) {
     return MakeError(ErrorCode::kUnavailable, "cli",

@@ -92,13 +92,8 @@ Result<model::SpeedRequest> LengthsOf(const PlanFlags& flags) {
   if (flags.lengths_of_ledger) {
     KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
     KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
-    const store::ServerAddress server =
-        server::FindServer(flags.target, runtime::DataDirOf(config));
-    if (server.url.empty()) {
-      return MakeError(ErrorCode::kUnavailable, "cli",
-                       "no server holds this data directory: start `kvgate serve`, or name one "
-                       "with --url");
-    }
+    KVGATE_TRY(const store::ServerAddress server,
+               server::RequireServer(flags.target, runtime::DataDirOf(config)));
     KVGATE_TRY(const plan::Lengths found, plan::LengthsOfLedger(server, authorization));
     lengths = {.prompt_tokens = found.prompt_tokens, .output_tokens = found.output_tokens};
   }

@@ -43,12 +43,8 @@ struct Reached {
 Result<Reached> Reach(const RequestFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   KVGATE_TRY(std::string authorization, server::AuthorizationOf(flags.target));
-  store::ServerAddress found = server::FindServer(flags.target, runtime::DataDirOf(config));
-  if (found.url.empty()) {
-    return MakeError(ErrorCode::kUnavailable, "cli",
-                     "no server holds this data directory: start `kvgate serve`, or name one with "
-                     "--url");
-  }
+  KVGATE_TRY(store::ServerAddress found,
+             server::RequireServer(flags.target, runtime::DataDirOf(config)));
   return Reached{std::move(found), std::move(authorization)};
 }
 
@@ -92,7 +88,7 @@ Result<int> TailRequests(const RequestFlags& flags) {
   const terminal::TextArgs args = TextArgsNow();
   if (!flags.json) fmt::print("{}\n", terminal::RecordHeading(args));
   std::fflush(stdout);
-  server::EventStream events([&](std::string_view name, std::string_view data) {
+  const auto print = [&](std::string_view name, std::string_view data) {
     const Json json = Json::parse(data, nullptr, false);
     if (!json.is_object()) return;
     if (name == "dropped") {
@@ -102,11 +98,12 @@ Result<int> TailRequests(const RequestFlags& flags) {
       fmt::print("{}\n", flags.json ? json.dump() : terminal::RecordLine(json, args));
       std::fflush(stdout);
     }
-  });
+  };
+  server::EventStream events;
   KVGATE_TRY_VOID(server::FetchOk(server::RequestTo(
       reached.server, {.url = flags.filters.On("/kvgate/v1/events"),
                        .authorization = reached.authorization,
-                       .on_data = [&](std::string_view piece) { events.Push(piece); }})));
+                       .on_data = [&](std::string_view piece) { events.Push(piece, print); }})));
   return 0;
 }
 

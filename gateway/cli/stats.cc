@@ -6,20 +6,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/cli/commands.h"
+#include "gateway/cli/ledger_source.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/cli/stats_by.h"
+#include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/runtime/data_tier.h"
-#include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
 namespace {
@@ -39,38 +39,25 @@ struct StatsFlags {
 // Latencies come from this many newest requests, so that they show the present state.
 constexpr int64_t kLatencyRecords = 500;
 
-int64_t Count(const Json& sum, const char* name) { return sum.value(name, int64_t{0}); }
-
-// Six decimals show a single request's cost, and are too many for large sums.
 std::string Dollars(const Json& sum, const char* name) {
-  const double dollars = static_cast<double>(Count(sum, name)) / 1e9;
-  return fmt::format("${:.{}f}", dollars, dollars < 10 ? 6 : dollars < 1000 ? 4 : 2);
-}
-
-// "61.4 %"; a dash if `whole` is 0.
-std::string Percent(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+  return terminal::Dollars(terminal::CountOf(sum, name));
 }
 
 int64_t InputTokens(const Json& sum) {
-  return Count(sum, "uncached_tokens") + Count(sum, "cache_read_tokens") +
-         Count(sum, "cache_write_tokens");
+  return terminal::CountOf(sum, "uncached_tokens") + terminal::CountOf(sum, "cache_read_tokens") +
+         terminal::CountOf(sum, "cache_write_tokens");
 }
 
 std::string HitRate(const Json& sum) {
-  return Percent(static_cast<double>(Count(sum, "cache_read_tokens")),
-                 static_cast<double>(InputTokens(sum)));
+  return terminal::Percent(static_cast<double>(terminal::CountOf(sum, "cache_read_tokens")),
+                           static_cast<double>(InputTokens(sum)));
 }
 
 // The saving as a share of the cost without a cache.
 std::string Saving(const Json& sum) {
-  const auto without = static_cast<double>(Count(sum, "uncached_nanodollars"));
-  return Percent(without - static_cast<double>(Count(sum, "nanodollars")), without);
-}
-
-std::string Shortened(const std::string& name, size_t size) {
-  if (name.empty()) return "-";
-  return name.size() <= size ? name : name.substr(0, size - 2) + "..";
+  const auto without = static_cast<double>(terminal::CountOf(sum, "uncached_nanodollars"));
+  return terminal::Percent(without - static_cast<double>(terminal::CountOf(sum, "nanodollars")),
+                           without);
 }
 
 void PrintSums(const char* title, const Json& sums) {
@@ -79,9 +66,10 @@ void PrintSums(const char* title, const Json& sums) {
   fmt::print("\n{:<17} {:>8} {:>6} {:>7} {:>10} {:>8} {:>10} {:>7}\n", title, "REQUESTS", "FAILED",
              "HIT", "INPUT", "OUTPUT", "COST", "SAVED");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<17} {:>8} {:>6} {:>7} {:>10} {:>8} {:>10} {:>7}\n", Shortened(name, kNameSize),
-               Count(sum, "requests"), Count(sum, "failed"), HitRate(sum), InputTokens(sum),
-               Count(sum, "output_tokens"), Dollars(sum, "nanodollars"), Saving(sum));
+    fmt::print("{} {:>8} {:>6} {:>7} {:>10} {:>8} {:>10} {:>7}\n",
+               terminal::Padded(name, kNameSize), terminal::CountOf(sum, "requests"),
+               terminal::CountOf(sum, "failed"), HitRate(sum), InputTokens(sum),
+               terminal::CountOf(sum, "output_tokens"), Dollars(sum, "nanodollars"), Saving(sum));
   }
 }
 
@@ -90,9 +78,9 @@ void PrintSources(const Json& sums) {
   fmt::print("\n{:<18} {:>14} {:>14} {:>14} {:>14}\n", "SOURCE", "CACHED", "WRITTEN", "UNCACHED",
              "COST");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<18} {:>14} {:>14} {:>14} {:>14}\n", Shortened(name, 18),
-               Count(sum, "cached_tokens"), Count(sum, "written_tokens"),
-               Count(sum, "uncached_tokens"), Dollars(sum, "nanodollars"));
+    fmt::print("{} {:>14} {:>14} {:>14} {:>14}\n", terminal::Padded(name, 18),
+               terminal::CountOf(sum, "cached_tokens"), terminal::CountOf(sum, "written_tokens"),
+               terminal::CountOf(sum, "uncached_tokens"), Dollars(sum, "nanodollars"));
   }
 }
 
@@ -101,32 +89,27 @@ void PrintBreaks(const Json& sums) {
   fmt::print("\n{:<32} {:>9} {:>14} {:>14}\n", "WHY A PREFIX ENDED", "REQUESTS", "TOKENS LOST",
              "LOST");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<32} {:>9} {:>14} {:>14}\n", Shortened(name, 32), Count(sum, "breaks"),
-               Count(sum, "lost_tokens"), Dollars(sum, "lost_nanodollars"));
+    fmt::print("{} {:>9} {:>14} {:>14}\n", terminal::Padded(name, 32),
+               terminal::CountOf(sum, "breaks"), terminal::CountOf(sum, "lost_tokens"),
+               Dollars(sum, "lost_nanodollars"));
   }
-}
-
-std::string Duration(double seconds) {
-  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
 }
 
 // "p50 310 ms, p95 2.1 s"; empty if no record has that time.
 std::string Latency(const Json& records, const char* time) {
-  std::vector<double> seconds;
+  std::vector<int64_t> times;
   for (const Json& record : records) {
     const Json timings = record.value("timings", Json::object());
     const bool answered = record.value("outcome", "") == "complete";
     if (answered && timings.value(time, Json()).is_number()) {
-      seconds.push_back(timings[time].get<double>() / 1e6);
+      times.push_back(timings[time].get<int64_t>());
     }
   }
-  if (seconds.empty()) return "";
-  std::sort(seconds.begin(), seconds.end());
+  if (times.empty()) return "";
+  std::sort(times.begin(), times.end());
   // The nearest-rank percentile: the least value that `percent` of the values do not exceed.
-  const auto at = [&](size_t percent) {
-    return seconds[(seconds.size() * percent + 99) / 100 - 1];
-  };
-  return fmt::format("p50 {}, p95 {}", Duration(at(50)), Duration(at(95)));
+  const auto at = [&](size_t percent) { return times[(times.size() * percent + 99) / 100 - 1]; };
+  return fmt::format("p50 {}, p95 {}", terminal::Duration(at(50)), terminal::Duration(at(95)));
 }
 
 void PrintLatency(const Json& records) {
@@ -139,11 +122,13 @@ void PrintLatency(const Json& records) {
 
 // What the mode stabilize would have saved, by line; the values of a line are marks.
 void PrintSavings(const Json& savings) {
-  if (Count(savings, "tokens") == 0) return;
+  if (terminal::CountOf(savings, "tokens") == 0) return;
   constexpr size_t kLinesMax = 10;
-  fmt::print("\nmode stabilize would have saved {} tokens ({}) in {} requests since {:%F %T}\n",
-             Count(savings, "tokens"), Dollars(savings, "nanodollars"), Count(savings, "requests"),
-             fmt::localtime(static_cast<std::time_t>(Count(savings, "since_us") / 1'000'000)));
+  fmt::print(
+      "\nmode stabilize would have saved {} tokens ({}) in {} requests since {:%F %T}\n",
+      terminal::CountOf(savings, "tokens"), Dollars(savings, "nanodollars"),
+      terminal::CountOf(savings, "requests"),
+      fmt::localtime(static_cast<std::time_t>(terminal::CountOf(savings, "since_us") / 1'000'000)));
   fmt::print("{:<11} {:<46} {:>8} {:>12} {:>10}\n", "PLACE", "A LINE THAT CHANGES", "REQUESTS",
              "TOKENS", "COST");
   const Json slots = savings.value("slots", Json::array());
@@ -153,33 +138,36 @@ void PrintSavings(const Json& savings) {
     // A line is forgotten with its conversation; its place is not.
     const std::string shown =
         line.is_string() ? line.get<std::string>() : "(" + slot.value("path", "") + ")";
-    fmt::print("{:<11} {:<46} {:>8} {:>12} {:>10}\n", slot.value("place", ""), Shortened(shown, 46),
-               Count(slot, "requests"), Count(slot, "tokens"), Dollars(slot, "nanodollars"));
+    fmt::print("{} {} {:>8} {:>12} {:>10}\n", terminal::Padded(slot.value("place", ""), 11),
+               terminal::Padded(shown, 46), terminal::CountOf(slot, "requests"),
+               terminal::CountOf(slot, "tokens"), Dollars(slot, "nanodollars"));
   }
 }
 
 void Print(const Json& ledger, const Json& records) {
   const Json totals = ledger.value("totals", Json::object());
-  const int64_t since = Count(totals, "since_us");
+  const int64_t since = terminal::CountOf(totals, "since_us");
   if (since == 0) {
     fmt::print("no requests yet\n");
     return;
   }
-  fmt::print("{} requests since {:%Y-%m-%d %H:%M:%S}, {} failed\n", Count(totals, "requests"),
-             fmt::localtime(static_cast<std::time_t>(since / 1'000'000)), Count(totals, "failed"));
+  fmt::print("{} requests since {:%Y-%m-%d %H:%M:%S}, {} failed\n",
+             terminal::CountOf(totals, "requests"),
+             fmt::localtime(static_cast<std::time_t>(since / 1'000'000)),
+             terminal::CountOf(totals, "failed"));
   fmt::print("hit rate     {}: {} of {} input tokens read from a cache, {} written\n",
-             HitRate(totals), Count(totals, "cache_read_tokens"), InputTokens(totals),
-             Count(totals, "cache_write_tokens"));
-  fmt::print("output       {} tokens\n", Count(totals, "output_tokens"));
-  if (Count(totals, "uncached_nanodollars") > 0) {
+             HitRate(totals), terminal::CountOf(totals, "cache_read_tokens"), InputTokens(totals),
+             terminal::CountOf(totals, "cache_write_tokens"));
+  fmt::print("output       {} tokens\n", terminal::CountOf(totals, "output_tokens"));
+  if (terminal::CountOf(totals, "uncached_nanodollars") > 0) {
     fmt::print("cost         {}; without the cache {}: {} saved\n", Dollars(totals, "nanodollars"),
                Dollars(totals, "uncached_nanodollars"), Saving(totals));
   }
   PrintLatency(records);
-  if (Count(totals, "unknown_usage") + Count(totals, "unknown_cost") > 0) {
+  if (terminal::CountOf(totals, "unknown_usage") + terminal::CountOf(totals, "unknown_cost") > 0) {
     fmt::print("not in it    {} answers of unknown tokens, {} without a price (of {})\n",
-               Count(totals, "unknown_usage"), Count(totals, "unknown_cost"),
-               ledger.value("price_date", ""));
+               terminal::CountOf(totals, "unknown_usage"),
+               terminal::CountOf(totals, "unknown_cost"), ledger.value("price_date", ""));
   }
   PrintSums("UPSTREAM", totals.value("by_upstream", Json::object()));
   PrintSums("MODEL", totals.value("by_model", Json::object()));
@@ -199,45 +187,30 @@ Json RecordsOf(const Result<std::string>& text) {
   return list.is_object() ? list.value("data", Json::array()) : Json::array();
 }
 
-Result<Found> FromDirectory(const config::Config& config, const std::filesystem::path& directory) {
-  KVGATE_TRY_VOID(CheckDataDir(directory));
-  KVGATE_TRY(const auto opened,
-             store::DataDirectory::Open({.directory = directory,
-                                         .kv_bytes_max = config.store.disk_cache_bytes,
-                                         .read_only = true,
-                                         .secret_env = config.store.secret_env}));
-  ledger::Ledger ledger({.meta = &opened->meta()});
-  std::string text;
-  protocol::form::JsonWriter json(text);
-  ledger.WriteStats(json);
-  return Found{.ledger = Json::parse(text, nullptr, false),
-               .records = RecordsOf(ledger.List({.limit = kLatencyRecords})),
-               .savings = Json::object()};
-}
-
-Result<Found> FromServer(const store::ServerAddress& server, const std::string& authorization) {
-  KVGATE_TRY(const std::string body,
-             server::FetchOk(server::RequestTo(
-                 server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
+Result<Found> Find(const LedgerSource& source) {
+  KVGATE_TRY(const std::string body, source.Get("/kvgate/v1/stats", [](ledger::Ledger& ledger) {
+    std::string text;
+    protocol::form::JsonWriter json(text);
+    json.BeginObject().Key("ledger");
+    ledger.WriteStats(json);
+    json.EndObject();
+    return Result<std::string>(std::move(text));
+  }));
   const Json stats = Json::parse(body, nullptr, false);
   if (!stats.is_object() || !stats.contains("ledger")) {
     return MakeError(ErrorCode::kUnavailable, "cli",
                      "the answer has no ledger; is that a kvgate server?");
   }
-  const std::string path = fmt::format("/kvgate/v1/requests?limit={}", kLatencyRecords);
   return Found{.ledger = stats["ledger"],
-               .records = RecordsOf(server::FetchOk(
-                   server::RequestTo(server, {.url = path, .authorization = authorization}))),
+               .records = RecordsOf(source.Get(
+                   fmt::format("/kvgate/v1/requests?limit={}", kLatencyRecords),
+                   [](ledger::Ledger& ledger) { return ledger.List({.limit = kLatencyRecords}); })),
                .savings = stats.value("stabilize_would_save", Json::object())};
 }
 
 Result<int> Stats(const StatsFlags& flags) {
-  KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
-  const std::filesystem::path directory = runtime::DataDirOf(config);
-  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
-  const store::ServerAddress server = server::FindServer(flags.target, directory);
-  KVGATE_TRY(Found found, server.url.empty() ? FromDirectory(config, directory)
-                                             : FromServer(server, authorization));
+  KVGATE_TRY(const LedgerSource source, LedgerSource::Open(flags.config, flags.target));
+  KVGATE_TRY(Found found, Find(source));
   if (flags.json) {
     if (!found.savings.empty()) found.ledger["stabilize_would_save"] = found.savings;
     fmt::print("{}\n", found.ledger.dump());

@@ -7,18 +7,16 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/ledger_source.h"
+#include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/runtime/data_tier.h"
-#include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
 namespace {
@@ -28,61 +26,21 @@ using Json = nlohmann::json;
 constexpr int64_t kSecondUs = 1'000'000;
 constexpr std::string_view kUsualSpan = "30d";
 constexpr int64_t kPageRecords = 500;
-
-// Where sums and records come from: a server, or a directory that none holds.
-class Source {
- public:
-  static Result<Source> Open(const ConfigFlags& flags, const server::TargetFlags& target) {
-    KVGATE_TRY(const config::Config config, ReadConfig(flags));
-    const std::filesystem::path directory = runtime::DataDirOf(config);
-    Source source;
-    KVGATE_TRY(source.authorization_, server::AuthorizationOf(target));
-    source.server_ = server::FindServer(target, directory);
-    if (!source.server_.url.empty()) return source;
-    KVGATE_TRY_VOID(CheckDataDir(directory));
-    KVGATE_TRY(source.directory_,
-               store::DataDirectory::Open({.directory = directory,
-                                           .kv_bytes_max = config.store.disk_cache_bytes,
-                                           .read_only = true,
-                                           .secret_env = config.store.secret_env}));
-    source.ledger_ = std::make_unique<ledger::Ledger>(
-        ledger::Ledger::Options{.meta = &source.directory_->meta()});
-    return source;
-  }
-
-  Result<std::string> Get(const std::string& path) const {
-    return server::FetchOk(
-        server::RequestTo(server_, {.url = path, .authorization = authorization_}));
-  }
-  ledger::Ledger* ledger() const { return ledger_.get(); }  // null: ask the server
-
- private:
-  store::ServerAddress server_;
-  std::string authorization_;
-  std::unique_ptr<store::DataDirectory> directory_;
-  std::unique_ptr<ledger::Ledger> ledger_;  // destroyed before its directory
-};
-
-int64_t Count(const Json& row, const char* name) { return row.value(name, int64_t{0}); }
-
-std::string Dollars(int64_t nanodollars) {
-  const double dollars = static_cast<double>(nanodollars) / 1e9;
-  return fmt::format("${:.{}f}", dollars, dollars < 10 ? 4 : 2);
-}
-
-std::string Percent(int64_t part, int64_t whole) {
-  return whole > 0
-             ? fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole))
-             : "-";
-}
+constexpr size_t kNameColumns = 36;
 
 int64_t InputOf(const Json& row) {
-  return Count(row, "cached_tokens") + Count(row, "written_tokens") + Count(row, "uncached_tokens");
+  return terminal::CountOf(row, "cached_tokens") + terminal::CountOf(row, "written_tokens") +
+         terminal::CountOf(row, "uncached_tokens");
+}
+
+std::string HitRate(const Json& row) {
+  return terminal::Percent(static_cast<double>(terminal::CountOf(row, "cached_tokens")),
+                           static_cast<double>(InputOf(row)));
 }
 
 std::string NameOf(const Json& row, bool is_day) {
-  if (!is_day) return row.value("name", "");
-  const auto time = static_cast<std::time_t>(Count(row, "time_us") / kSecondUs);
+  if (!is_day) return terminal::TextOf(row, "name");
+  const auto time = static_cast<std::time_t>(terminal::CountOf(row, "time_us") / kSecondUs);
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(time));
 }
 
@@ -92,37 +50,40 @@ void PrintRows(const Json& rows, const std::string& by) {
   fmt::print("{:<36} {:>9} {:>7} {:>12} {:>12} {:>12} {:>10} {:>11}\n", by, "requests", "hit",
              "cached", "written", "uncached", "output", "cost");
   for (const Json& row : rows) {
-    std::string name = NameOf(row, is_day);
-    if (name.empty()) name = "-";
-    if (name.size() > 36) name = name.substr(0, 34) + "..";
-    fmt::print("{:<36} {:>9} {:>7} {:>12} {:>12} {:>12} {:>10} {:>11}\n", name,
-               has_requests ? fmt::format("{}", Count(row, "requests")) : "",
-               Percent(Count(row, "cached_tokens"), InputOf(row)), Count(row, "cached_tokens"),
-               Count(row, "written_tokens"), Count(row, "uncached_tokens"),
-               has_requests ? fmt::format("{}", Count(row, "output_tokens")) : "",
-               Dollars(Count(row, "nanodollars")));
+    fmt::print("{} {:>9} {:>7} {:>12} {:>12} {:>12} {:>10} {:>11}\n",
+               terminal::Padded(NameOf(row, is_day), kNameColumns),
+               has_requests ? fmt::format("{}", terminal::CountOf(row, "requests")) : "",
+               HitRate(row), terminal::CountOf(row, "cached_tokens"),
+               terminal::CountOf(row, "written_tokens"), terminal::CountOf(row, "uncached_tokens"),
+               has_requests ? fmt::format("{}", terminal::CountOf(row, "output_tokens")) : "",
+               terminal::Dollars(terminal::CountOf(row, "nanodollars")));
   }
 }
 
 void PrintBreaks(const Json& rows) {
   fmt::print("{:<36} {:>9} {:>14} {:>14}\n", "break", "requests", "tokens lost", "lost");
   for (const Json& row : rows) {
-    fmt::print("{:<36} {:>9} {:>14} {:>14}\n", row.value("name", ""), Count(row, "breaks"),
-               Count(row, "lost_tokens"), Dollars(Count(row, "lost_nanodollars")));
+    fmt::print("{} {:>9} {:>14} {:>14}\n",
+               terminal::Padded(terminal::TextOf(row, "name"), kNameColumns),
+               terminal::CountOf(row, "breaks"), terminal::CountOf(row, "lost_tokens"),
+               terminal::Dollars(terminal::CountOf(row, "lost_nanodollars")));
   }
 }
 
 // The dearest first, then those with most tokens; days stay in their order.
 void Sort(Json& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
-    const int64_t cost_a = Count(a, "nanodollars") + Count(a, "lost_nanodollars");
-    const int64_t cost_b = Count(b, "nanodollars") + Count(b, "lost_nanodollars");
+    const int64_t cost_a =
+        terminal::CountOf(a, "nanodollars") + terminal::CountOf(a, "lost_nanodollars");
+    const int64_t cost_b =
+        terminal::CountOf(b, "nanodollars") + terminal::CountOf(b, "lost_nanodollars");
     if (cost_a != cost_b) return cost_a > cost_b;
-    return InputOf(a) + Count(a, "lost_tokens") > InputOf(b) + Count(b, "lost_tokens");
+    return InputOf(a) + terminal::CountOf(a, "lost_tokens") >
+           InputOf(b) + terminal::CountOf(b, "lost_tokens");
   });
 }
 
-Result<std::string> Sums(const Source& source, const std::string& by, int64_t from_us) {
+Result<std::string> Sums(const LedgerSource& source, const std::string& by, int64_t from_us) {
   const bool is_day = by == "day";
   const std::string step = is_day ? "day" : "all";
   const std::string dimension = is_day ? "total" : by;
@@ -133,12 +94,12 @@ Result<std::string> Sums(const Source& source, const std::string& by, int64_t fr
                                  "tenant, key, session, prompt, break, tool and server",
                                  by));
   }
-  if (source.ledger() != nullptr) {
-    return source.ledger()->Rollups(
-        {.step = ledger::rollup::ParseStep(step), .by = *named, .from_us = from_us});
-  }
   return source.Get(
-      fmt::format("/kvgate/v1/stats?step={}&by={}&from_us={}", step, dimension, from_us));
+      fmt::format("/kvgate/v1/stats?step={}&by={}&from_us={}", step, dimension, from_us),
+      [&](ledger::Ledger& ledger) {
+        return ledger.Rollups(
+            {.step = ledger::rollup::ParseStep(step), .by = *named, .from_us = from_us});
+      });
 }
 
 // Quoted where it has to be. A text that a spreadsheet would compute begins with a quote.
@@ -208,27 +169,22 @@ std::string CsvHead() {
 }
 
 // Calls `write` with each record's JSON, newest first, until it returns false.
-Result<void> ForEachRecord(const Source& source, int64_t since_us,
+Result<void> ForEachRecord(const LedgerSource& source, int64_t since_us,
                            const std::function<bool(const Json&)>& write) {
-  if (source.ledger() != nullptr) {
-    ledger::Ledger::ListArgs args;
-    KVGATE_TRY_VOID(args.filter.Take("since_us", fmt::format("{}", since_us)));
-    return source.ledger()->Visit(args, [&](const ledger::RequestRecord& record) {
-      return write(Json::parse(ledger::RecordJson(record)));
-    });
-  }
-  std::string before;
+  ledger::Ledger::ListArgs args{.limit = kPageRecords};
+  KVGATE_TRY_VOID(args.filter.Take("since_us", fmt::format("{}", since_us)));
   while (true) {
     KVGATE_TRY(const std::string body,
                source.Get(fmt::format("/kvgate/v1/requests?limit={}&since_us={}&before={}",
-                                      kPageRecords, since_us, before)));
+                                      kPageRecords, since_us, args.before),
+                          [&](ledger::Ledger& ledger) { return ledger.List(args); }));
     const Json page = Json::parse(body, nullptr, false);
     if (!page.is_object() || !page.contains("data")) {
       return MakeError(ErrorCode::kUnavailable, "cli", "the answer has no records");
     }
     for (const Json& record : page["data"]) {
       if (!write(record)) return {};
-      before = record.value("id", "");
+      args.before = record.value("id", "");
     }
     if (page["data"].empty() || !page.value("has_more", false)) return {};
   }
@@ -255,7 +211,7 @@ Result<int64_t> ParseSpan(std::string_view text) {
 
 Result<int> StatsBy(const StatsByArgs& args) {
   KVGATE_TRY(const int64_t span_us, ParseSpan(args.since.empty() ? kUsualSpan : args.since));
-  KVGATE_TRY(const Source source, Source::Open(args.config, args.target));
+  KVGATE_TRY(const LedgerSource source, LedgerSource::Open(args.config, args.target));
   KVGATE_TRY(const std::string body, Sums(source, args.by, WallClock::NowUs() - span_us));
   Json sums = Json::parse(body, nullptr, false);
   if (!sums.is_object() || !sums.contains("data")) {
@@ -280,7 +236,7 @@ Result<int> ExportRecords(const ExportArgs& args) {
     KVGATE_TRY(const int64_t span_us, ParseSpan(args.since));
     since_us = WallClock::NowUs() - span_us;
   }
-  KVGATE_TRY(const Source source, Source::Open(args.config, args.target));
+  KVGATE_TRY(const LedgerSource source, LedgerSource::Open(args.config, args.target));
   if (args.csv) fmt::print("{}\n", CsvHead());
   KVGATE_TRY_VOID(ForEachRecord(source, since_us, [&](const Json& record) {
     fmt::print("{}\n", args.csv ? CsvLine(record) : record.dump());

@@ -51,8 +51,10 @@ class Top {
     KVGATE_TRY_VOID(AskStats());
     if (!flags_.json) KVGATE_TRY_VOID(AskRecords());
     if (!flags_.once && !flags_.json) screen_.emplace();
-    server::EventStream events(
-        [this](std::string_view name, std::string_view data) { OnEvent(name, data); });
+    server::EventStream events;
+    const auto on_event = [this](std::string_view name, std::string_view data) {
+      OnEvent(name, data);
+    };
     // Keys are read beside the wait for events, so that one ends it at once.
     std::atomic<bool> is_over{false};
     std::thread keys([this, &is_over] {
@@ -61,11 +63,11 @@ class Top {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
     });
-    const auto ended = server::FetchOk(
-        server::RequestTo(server_, {.url = "/kvgate/v1/events",
-                                    .authorization = authorization_,
-                                    .on_data = [&](std::string_view piece) { events.Push(piece); },
-                                    .stop = screen_ ? &screen_->is_ended() : &is_shown_}));
+    const auto ended = server::FetchOk(server::RequestTo(
+        server_, {.url = "/kvgate/v1/events",
+                  .authorization = authorization_,
+                  .on_data = [&](std::string_view piece) { events.Push(piece, on_event); },
+                  .stop = screen_ ? &screen_->is_ended() : &is_shown_}));
     is_over = true;
     keys.join();
     const bool is_wanted = is_shown_.load() || (screen_ && screen_->is_ended().load());
@@ -146,12 +148,8 @@ class Top {
 Result<int> ShowTop(const TopFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   KVGATE_TRY(std::string authorization, server::AuthorizationOf(flags.target));
-  store::ServerAddress server = server::FindServer(flags.target, runtime::DataDirOf(config));
-  if (server.url.empty()) {
-    return MakeError(ErrorCode::kUnavailable, "cli",
-                     "no server holds this data directory: start `kvgate serve`, or name one with "
-                     "--url");
-  }
+  KVGATE_TRY(store::ServerAddress server,
+             server::RequireServer(flags.target, runtime::DataDirOf(config)));
   return Top(std::move(server), std::move(authorization), flags).Run();
 }
 

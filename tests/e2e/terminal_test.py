@@ -26,6 +26,7 @@ RECORD = {"id": "00ab", "time_us": 1_700_000_000_000_000, "model": "gpt-6-sol",
           "timings": {"ttft_us": 310_000}, "edits": [],
           "attribution": {"tools": {"cached": 900, "written": 0, "uncached": 100,
                                     "nanodollars": 5}}}
+HOSTILE = "gpt\x1b[2J\r\u202e"
 STATS = {"requests_running": 1, "requests_waiting": 0, "connections": 2,
          "minute": {"requests": 1, "cached_tokens": 900, "uncached_tokens": 100}}
 
@@ -48,7 +49,12 @@ class StandIn(http.server.BaseHTTPRequestHandler):
         if url.path == "/kvgate/v1/events":
             self.stream()
             return
-        answer = {"/kvgate/v1/stats": {"ledger": {"totals": {}}},
+        answer = {"/kvgate/v1/stats": {"ledger": {"totals": {
+                      "since_us": 1, "requests": 1, "by_model": {HOSTILE: {"requests": 1}}}},
+                      "data": [{"name": HOSTILE, "requests": 1}]},
+                  "/kvgate/v1/advice": {"data": [{"title": "a", "what": HOSTILE, "fix": "b",
+                                                  "where": {"model": HOSTILE, "path": HOSTILE},
+                                                  "evidence": [HOSTILE, 7]}]},
                   "/kvgate/v1/requests": {"data": [RECORD, dict(RECORD, model="older")],
                                           "has_more": False},
                   "/kvgate/v1/requests/00ab": RECORD}.get(url.path)
@@ -132,6 +138,15 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(made.returncode, 1)
         self.assertIn("There is no such record.", made.stderr)
         self.assertEqual(self.handler.seen[0][0], "/kvgate/v1/requests/nothing%2Fhere")
+
+    def test_names_of_others_cannot_move_the_cursor(self):
+        for command in (["stats"], ["stats", "--by", "model"], ["advise"]):
+            with self.subTest(command=command):
+                made = self.run_kvgate(*command)
+                self.assertEqual(made.returncode, 0, made.stderr)
+                self.assertIn("gpt?[2J??", made.stdout)
+                for odd in "\x1b\r\u202e":
+                    self.assertNotIn(odd, made.stdout)
 
     def test_top_without_a_terminal_prints_one_page(self):
         made = self.run_kvgate("top")

@@ -197,23 +197,17 @@ std::string CostLine(const AnswerCost& cost) {
 }
 
 Result<void> SseText::Push(std::string_view piece, const Answerer::OnText& on_text) {
-  pending_ += piece;
-  size_t begin = 0;
-  while (true) {
-    const size_t end = pending_.find('\n', begin);
-    if (end == std::string::npos) break;
-    std::string_view line = std::string_view(pending_).substr(begin, end - begin);
-    begin = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.starts_with("data:")) continue;
-    line.remove_prefix(5);
-    if (line.starts_with(' ')) line.remove_prefix(1);
-    if (line == "[DONE]") continue;
-    KVGATE_TRY(const std::string text, ChunkText(line, cost_));
-    if (!text.empty()) on_text(text);
-  }
-  pending_.erase(0, begin);
-  return {};
+  Result<void> pushed;
+  events_.Push(piece, [&](std::string_view /*name*/, std::string_view data) {
+    if (data == "[DONE]" || !pushed) return;
+    const Result<std::string> text = ChunkText(data, cost_);
+    if (!text) {
+      pushed = text.error();
+    } else if (!text->empty()) {
+      on_text(*text);
+    }
+  });
+  return pushed;
 }
 
 std::unique_ptr<Answerer> MakeServerAnswerer(AnsweringServer server, AnswerOptions options) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/cli/server/event_stream.h"
 #include "gateway/local/local.h"
 #include "gateway/protocol/form/completion.h"
 #include "store/rocks_data_directory.h"
@@ -53,8 +54,7 @@ std::unique_ptr<Answerer> MakeServerAnswerer(AnsweringServer server, AnswerOptio
 std::unique_ptr<Answerer> MakeLocalAnswerer(const local::LocalProvider& provider,
                                             AnswerOptions options);
 
-// Extracts the text and the usage from the "data:" lines of a stream that arrives in arbitrary
-// pieces.
+// Extracts the text and the usage from the events of an answer that arrives in arbitrary pieces.
 class SseText {
  public:
   // Fails with kUnavailable if the server ended the stream with an error, whose message is the
@@ -65,7 +65,7 @@ class SseText {
 
  private:
   AnswerCost cost_;
-  std::string pending_;  // an unfinished line
+  EventStream events_;
 };
 
 }  // namespace kvgate::cli::server

@@ -5,7 +5,7 @@
 namespace kvgate::cli::server {
 
 // Our servers end lines with a line feed; a carriage return in front of it belongs to the end, too.
-void EventStream::Push(std::string_view piece) {
+void EventStream::Push(std::string_view piece, const OnEvent& on_event) {
   while (!piece.empty()) {
     const size_t end = piece.find('\n');
     const std::string_view part = piece.substr(0, end);
@@ -19,13 +19,13 @@ void EventStream::Push(std::string_view piece) {
     piece.remove_prefix(end + 1);
     if (std::exchange(is_line_too_long_, false)) continue;
     if (pending_.ends_with('\r')) pending_.pop_back();
-    Line(std::exchange(pending_, {}));
+    Line(std::exchange(pending_, {}), on_event);
   }
 }
 
-void EventStream::Line(std::string_view line) {
+void EventStream::Line(std::string_view line, const OnEvent& on_event) {
   if (line.empty()) {
-    if (has_data_ && !is_too_long_) on_event_(name_.empty() ? "message" : name_, data_);
+    if (has_data_ && !is_too_long_) on_event(name_.empty() ? "message" : name_, data_);
     name_.clear();
     data_.clear();
     has_data_ = is_too_long_ = false;

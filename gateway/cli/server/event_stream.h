@@ -17,14 +17,11 @@ class EventStream {
   // Gets the event's name ("message" if it has none) and its data, whose lines are joined by a line
   // feed.
   using OnEvent = std::function<void(std::string_view name, std::string_view data)>;
-  explicit EventStream(OnEvent on_event) : on_event_(std::move(on_event)) {}
-
-  void Push(std::string_view piece);
+  void Push(std::string_view piece, const OnEvent& on_event);
 
  private:
-  void Line(std::string_view line);
+  void Line(std::string_view line, const OnEvent& on_event);
 
-  const OnEvent on_event_;
   std::string pending_;  // an unfinished line
   std::string name_;
   std::string data_;

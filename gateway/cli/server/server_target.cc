@@ -38,6 +38,15 @@ store::ServerAddress FindServer(const TargetFlags& flags, const std::filesystem:
   return server;
 }
 
+Result<store::ServerAddress> RequireServer(const TargetFlags& flags,
+                                           const std::filesystem::path& directory) {
+  store::ServerAddress server = FindServer(flags, directory);
+  if (!server.url.empty()) return server;
+  return MakeError(ErrorCode::kUnavailable, "cli",
+                   "no server holds this data directory: start `kvgate serve`, or name one with "
+                   "--url");
+}
+
 HttpRequest RequestTo(const store::ServerAddress& server, HttpRequest request) {
   request.url = server.url + request.url;
   request.certificate_sha256 = server.certificate_sha256;

@@ -29,6 +29,10 @@ Result<std::string> AuthorizationOf(const TargetFlags& flags);
 // command an admin there. The URL is empty if there is neither.
 store::ServerAddress FindServer(const TargetFlags& flags, const std::filesystem::path& directory);
 
+// As FindServer, for commands that need one: fails with kUnavailable and says what to do.
+Result<store::ServerAddress> RequireServer(const TargetFlags& flags,
+                                           const std::filesystem::path& directory);
+
 // Addresses `request`, whose URL is only a path, to that server.
 HttpRequest RequestTo(const store::ServerAddress& server, HttpRequest request);
 

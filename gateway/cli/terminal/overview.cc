@@ -3,29 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 
 namespace kvgate::cli::terminal {
 namespace {
 
 using Json = nlohmann::json;
-
-int64_t Count(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_number() ? found->get<int64_t>() : 0;
-}
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-Json Part(const Json& object, const char* name) {
-  return object.is_object() ? object.value(name, Json::object()) : Json::object();
-}
 
 // Input tokens of a sum: of the last minute, or of all time.
 struct Input {
@@ -33,12 +21,13 @@ struct Input {
   int64_t total = 0;
 };
 Input MinuteInput(const Json& minute) {
-  const int64_t cached = Count(minute, "cached_tokens");
-  return {cached, cached + Count(minute, "written_tokens") + Count(minute, "uncached_tokens")};
+  const int64_t cached = CountOf(minute, "cached_tokens");
+  return {cached, cached + CountOf(minute, "written_tokens") + CountOf(minute, "uncached_tokens")};
 }
 Input TotalInput(const Json& totals) {
-  const int64_t cached = Count(totals, "cache_read_tokens");
-  return {cached, cached + Count(totals, "cache_write_tokens") + Count(totals, "uncached_tokens")};
+  const int64_t cached = CountOf(totals, "cache_read_tokens");
+  return {cached,
+          cached + CountOf(totals, "cache_write_tokens") + CountOf(totals, "uncached_tokens")};
 }
 std::string Rate(const Input& input) {
   return Percent(static_cast<double>(input.cached), static_cast<double>(input.total));
@@ -52,9 +41,9 @@ void Overview::TakeEvent(std::string_view name, Json data) {
     records_.push_front(std::move(data));
     if (records_.size() > kRecordsMax) records_.pop_back();
   } else if (name == "dropped") {
-    num_dropped_ += Count(data, "count");
+    num_dropped_ += CountOf(data, "count");
   } else if (name == "stats") {
-    const Input input = MinuteInput(Part(data, "minute"));
+    const Input input = MinuteInput(FieldOf(data, "minute"));
     rates_.push_back(
         input.total > 0 ? static_cast<double>(input.cached) / static_cast<double>(input.total) : 0);
     if (rates_.size() > kRatesMax) rates_.erase(rates_.begin());
@@ -64,13 +53,21 @@ void Overview::TakeEvent(std::string_view name, Json data) {
 
 void Overview::AddHead(const TextArgs& args, int64_t now_us,
                        std::vector<std::string>& lines) const {
-  const Json minute = Part(now_, "minute");
-  const Json totals = Part(Part(stats_, "ledger"), "totals");
+  const Json minute = FieldOf(now_, "minute");
+  const Json totals = FieldOf(FieldOf(stats_, "ledger"), "totals");
+  // Only an admin sees what others do; a number that is not told is not shown.
+  std::string load;
+  for (const auto& [name, field] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"running", "requests_running"},
+           {"waiting", "requests_waiting"},
+           {"at upstreams", "requests_active"},
+           {"connections", "connections"}}) {
+    const int64_t count = CountOf(now_, field, -1);
+    if (count >= 0) load += fmt::format("{}{} {}", load.empty() ? "" : ", ", count, name);
+  }
   lines.push_back(Styled("kvgate", Style::kBold, args.is_styled) +
-                  fmt::format("  {}   {} running, {} waiting, {} under way, {} connections   {}",
-                              Shown(address_, 60), Count(now_, "requests_running"),
-                              Count(now_, "requests_waiting"), Count(now_, "requests_active"),
-                              Count(now_, "connections"), TimeOfDay(now_us)));
+                  fmt::format("  {}   {}{}{}", Shown(address_, 60), load, load.empty() ? "" : "   ",
+                              TimeOfDay(now_us)));
   lines.emplace_back();
   lines.push_back(fmt::format("hit rate   last minute {:>7}  {}", Rate(MinuteInput(minute)),
                               Bars(rates_.data(), rates_.size(), kRatesMax)));
@@ -78,24 +75,24 @@ void Overview::AddHead(const TextArgs& args, int64_t now_us,
                               Rate(TotalInput(totals)), Tokens(TotalInput(totals).cached),
                               Tokens(TotalInput(totals).total)));
   lines.push_back(fmt::format("minute     {} requests, {} failed; {} tokens in, {} out",
-                              Count(minute, "requests"), Count(minute, "failed"),
+                              CountOf(minute, "requests"), CountOf(minute, "failed"),
                               Tokens(MinuteInput(minute).total),
-                              Tokens(Count(minute, "output_tokens"))));
+                              Tokens(CountOf(minute, "output_tokens"))));
   lines.push_back(fmt::format(
       "cost       last minute {}, without a cache {}; in all {} of {}",
-      Dollars(Count(minute, "nanodollars")), Dollars(Count(minute, "uncached_nanodollars")),
-      Dollars(Count(totals, "nanodollars")), Dollars(Count(totals, "uncached_nanodollars"))));
+      Dollars(CountOf(minute, "nanodollars")), Dollars(CountOf(minute, "uncached_nanodollars")),
+      Dollars(CountOf(totals, "nanodollars")), Dollars(CountOf(totals, "uncached_nanodollars"))));
 }
 
 void Overview::AddTiers(std::vector<std::string>& lines) const {
   std::string line;
-  for (const Json& tier : now_.value("tiers", Json::array())) {
-    const int64_t capacity = Count(tier, "capacity_bytes");
+  for (const Json& tier : FieldOf(now_, "tiers")) {
+    const int64_t capacity = CountOf(tier, "capacity_bytes");
     if (capacity <= 0) continue;
     line += fmt::format(
-        "{}{} {} of {} ({})", line.empty() ? "" : "   ", Shown(Text(tier, "tier"), 10),
-        Bytes(Count(tier, "used_bytes")), Bytes(capacity),
-        Percent(static_cast<double>(Count(tier, "used_bytes")), static_cast<double>(capacity)));
+        "{}{} {} of {} ({})", line.empty() ? "" : "   ", Shown(TextOf(tier, "tier"), 10),
+        Bytes(CountOf(tier, "used_bytes")), Bytes(capacity),
+        Percent(static_cast<double>(CountOf(tier, "used_bytes")), static_cast<double>(capacity)));
   }
   if (!line.empty()) lines.push_back("KV         " + line);
 }
@@ -103,17 +100,17 @@ void Overview::AddTiers(std::vector<std::string>& lines) const {
 void Overview::AddClocks(const TextArgs& args, int64_t now_us, size_t count_max,
                          std::vector<std::string>& lines) const {
   std::vector<std::string> rows;
-  for (const Json& clock : Part(stats_, "ledger").value("clocks", Json::array())) {
-    const int64_t left_us = Count(clock, "expires_us") - now_us;
+  for (const Json& clock : FieldOf(FieldOf(stats_, "ledger"), "clocks")) {
+    const int64_t left_us = CountOf(clock, "expires_us") - now_us;
     if (left_us <= 0) continue;  // it has gone cold since
     if (rows.size() == count_max) break;
-    const std::string session = Text(clock, "session");
+    const std::string session = TextOf(clock, "session");
     std::string row =
         fmt::format("  {} {} {} {:>8} {:>9} {:>12}",
-                    Padded(session.empty() ? Text(clock, "conversation") : session, 28),
-                    Padded(Text(clock, "model"), 22), Padded(Text(clock, "upstream"), 10),
-                    Tokens(Count(clock, "tokens")), Duration(left_us),
-                    Dollars(Count(clock, "cold_nanodollars")));
+                    Padded(session.empty() ? TextOf(clock, "conversation") : session, 28),
+                    Padded(TextOf(clock, "model"), 22), Padded(TextOf(clock, "upstream"), 10),
+                    Tokens(CountOf(clock, "tokens")), Duration(left_us),
+                    Dollars(CountOf(clock, "cold_nanodollars")));
     const bool is_soon = left_us < int64_t{60} * 1'000'000;
     rows.push_back(
         Styled(std::move(row), is_soon ? Style::kWarning : Style::kPlain, args.is_styled));

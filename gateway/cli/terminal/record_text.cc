@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 #include "gateway/cli/terminal/screen.h"
 
 namespace kvgate::cli::terminal {
@@ -34,25 +35,6 @@ constexpr std::array<SourceMark, 9> kSources = {{{"tools", 'T', 33},
                                                  {"media", 'M', 204},
                                                  {"user", 'U', 81}}};
 
-int64_t Count(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_number() ? found->get<int64_t>() : 0;
-}
-
-// A number that may be missing; -1 then.
-int64_t CountOr(const Json& object, const char* name) {
-  return object.is_object() && object.contains(name) ? Count(object, name) : -1;
-}
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-Json Part(const Json& object, const char* name) {
-  return object.is_object() ? object.value(name, Json()) : Json();
-}
-
 // What became of a prompt's tokens.
 struct States {
   int64_t cached = 0;
@@ -69,10 +51,10 @@ struct States {
 };
 
 States StatesOf(const Json& part) {
-  return {.cached = Count(part, "cached"),
-          .written = Count(part, "written"),
-          .uncached = Count(part, "uncached"),
-          .nanodollars = Count(part, "nanodollars")};
+  return {.cached = CountOf(part, "cached"),
+          .written = CountOf(part, "written"),
+          .uncached = CountOf(part, "uncached"),
+          .nanodollars = CountOf(part, "nanodollars")};
 }
 
 // A stretch of the prompt of one source.
@@ -85,15 +67,15 @@ struct Stretch {
 // In prompt order: the segments, else the sources.
 std::vector<Stretch> StretchesOf(const Json& record) {
   std::vector<Stretch> stretches;
-  for (const Json& segment : Part(record, "segments")) {
-    std::string name = Text(segment, "name");
-    if (const std::string server = Text(segment, "server"); !server.empty()) {
+  for (const Json& segment : FieldOf(record, "segments")) {
+    std::string name = TextOf(segment, "name");
+    if (const std::string server = TextOf(segment, "server"); !server.empty()) {
       name = server + ": " + name;
     }
-    stretches.push_back({Text(segment, "source"), std::move(name), StatesOf(segment)});
+    stretches.push_back({TextOf(segment, "source"), std::move(name), StatesOf(segment)});
   }
   if (!stretches.empty()) return stretches;
-  const Json attribution = Part(record, "attribution");
+  const Json attribution = FieldOf(record, "attribution");
   for (const auto& [source, states] : attribution.items()) {
     stretches.push_back({source, "", StatesOf(states)});
   }
@@ -161,14 +143,14 @@ void AddTable(const Json& record, const std::vector<Stretch>& stretches, const T
     if (!stretch.name.empty()) tools[stretch.source][stretch.name].Add(stretch.states);
     total += stretch.states.total();
   }
-  const bool has_cost = Part(record, "cost").is_object();
-  const Json attribution = Part(record, "attribution");
+  const bool has_cost = FieldOf(record, "cost").is_object();
+  const Json attribution = FieldOf(record, "attribution");
   lines.push_back(Styled(fmt::format("{:<26} {:>8} {:>7} {:>8} {:>8} {:>8} {:>12}", "  SOURCE",
                                      "TOKENS", "SHARE", "CACHED", "WRITTEN", "UNCACHED", "COST"),
                          Style::kDim, args.is_styled));
   for (auto& [source, states] : sources) {
     // The exact share of the cost stands with the source.
-    states.nanodollars = Count(Part(attribution, source.c_str()), "nanodollars");
+    states.nanodollars = CountOf(FieldOf(attribution, source.c_str()), "nanodollars");
     const SourceMark& mark = MarkOf(source);
     lines.push_back(
         Coloured(StatesLine(fmt::format("{} {}", mark.letter, source), states, total, has_cost),
@@ -187,22 +169,22 @@ void AddTable(const Json& record, const std::vector<Stretch>& stretches, const T
 }
 
 void AddBreak(const Json& found, const TextArgs& args, std::vector<std::string>& lines) {
-  const std::string cause = Text(found, "cause");
+  const std::string cause = TextOf(found, "cause");
   if (cause.empty() || cause == "none") return;
   lines.emplace_back();
-  const std::string path = Text(found, "path");
+  const std::string path = TextOf(found, "path");
   lines.push_back(Styled(fmt::format("the cached prefix ended early: {}{}", Shown(cause, 40),
                                      path.empty() ? "" : " at " + Shown(path, 60)),
                          Style::kWarning, args.is_styled));
   lines.push_back(fmt::format("  {} of {} tokens that could have been read were not: {}",
-                              Tokens(Count(found, "lost_tokens")),
-                              Tokens(Count(found, "reusable_tokens")),
-                              Dollars(Count(found, "lost_nanodollars"))));
-  if (const std::string verdict = Text(found, "verdict"); !verdict.empty()) {
+                              Tokens(CountOf(found, "lost_tokens")),
+                              Tokens(CountOf(found, "reusable_tokens")),
+                              Dollars(CountOf(found, "lost_nanodollars"))));
+  if (const std::string verdict = TextOf(found, "verdict"); !verdict.empty()) {
     lines.push_back("  " + Shown(verdict, 512));
   }
-  const std::string before = Text(found, "before");
-  const std::string after = Text(found, "after");
+  const std::string before = TextOf(found, "before");
+  const std::string after = TextOf(found, "after");
   if (before.empty() && after.empty()) return;
   lines.push_back(Styled("  - " + Shown(before, args.columns - 4), Style::kBad, args.is_styled));
   lines.push_back(Styled("  + " + Shown(after, args.columns - 4), Style::kGood, args.is_styled));
@@ -219,7 +201,7 @@ void AddTimings(const Json& timings, std::vector<std::string>& lines) {
        {"in all", "total_us"}}};
   std::string line;
   for (const auto& [name, key] : kTimes) {
-    const int64_t time = CountOr(timings, key);
+    const int64_t time = CountOf(timings, key, -1);
     if (time < 0) continue;
     if (!line.empty()) line += ", ";
     line += fmt::format("{} {}", name, Duration(time));
@@ -228,8 +210,8 @@ void AddTimings(const Json& timings, std::vector<std::string>& lines) {
 }
 
 std::string Outcome(const Json& record) {
-  const std::string outcome = Text(record, "outcome");
-  const int64_t status = Count(record, "status");
+  const std::string outcome = TextOf(record, "outcome");
+  const int64_t status = CountOf(record, "status");
   if (outcome == "complete" && status < 400) return "ok";
   return outcome == "complete" || outcome.empty()
              ? fmt::format("{}", status)
@@ -246,67 +228,68 @@ std::string RecordHeading(const TextArgs& args) {
 }
 
 std::string RecordLine(const Json& record, const TextArgs& args) {
-  const Json usage = Part(record, "usage");
-  const Json cost = Part(record, "cost");
-  const Json found = Part(record, "break");
-  const int64_t input = Count(usage, "input_tokens");
-  const std::string cause = Text(found, "cause");
+  const Json usage = FieldOf(record, "usage");
+  const Json cost = FieldOf(record, "cost");
+  const Json found = FieldOf(record, "break");
+  const int64_t input = CountOf(usage, "input_tokens");
+  const std::string cause = TextOf(found, "cause");
   std::string end = Outcome(record);
   const bool is_ok = end == "ok";
-  const int64_t lost = Count(found, "lost_tokens");
+  const int64_t lost = CountOf(found, "lost_tokens");
   if (!cause.empty() && cause != "none") end += "  " + Shown(cause, 30);
   if (lost > 0) end += fmt::format(" (-{})", Tokens(lost));
   const std::string front = fmt::format(
-      "{:<8}  {} {} {:>7} {:>7} {:>6} {:>10} {:>8}  ", TimeOfDay(Count(record, "time_us")),
-      Padded(Text(record, "model"), 20), Padded(Text(record, "upstream"), 10),
+      "{:<8}  {} {} {:>7} {:>7} {:>6} {:>10} {:>8}  ", TimeOfDay(CountOf(record, "time_us")),
+      Padded(TextOf(record, "model"), 20), Padded(TextOf(record, "upstream"), 10),
       usage.is_object() ? Tokens(input) : "-",
-      Percent(static_cast<double>(Count(usage, "cache_read_tokens")), static_cast<double>(input)),
-      usage.is_object() ? Tokens(Count(usage, "output_tokens")) : "-",
-      cost.is_object() ? Dollars(Count(cost, "nanodollars")) : "-",
-      Duration(CountOr(Part(record, "timings"), "ttft_us")));
+      Percent(static_cast<double>(CountOf(usage, "cache_read_tokens")), static_cast<double>(input)),
+      usage.is_object() ? Tokens(CountOf(usage, "output_tokens")) : "-",
+      cost.is_object() ? Dollars(CountOf(cost, "nanodollars")) : "-",
+      Duration(CountOf(FieldOf(record, "timings"), "ttft_us", -1)));
   const Style style = !is_ok ? Style::kBad : lost > 0 ? Style::kWarning : Style::kPlain;
   return front + Styled(end, style, args.is_styled);
 }
 
 std::vector<std::string> ContextLines(const Json& record, const TextArgs& args) {
   std::vector<std::string> lines;
-  const Json usage = Part(record, "usage");
-  const Json cost = Part(record, "cost");
+  const Json usage = FieldOf(record, "usage");
+  const Json cost = FieldOf(record, "cost");
   lines.push_back(
-      Styled(fmt::format("{}  {} at {}  {}  {}", Shown(Text(record, "id"), 32),
-                         Shown(Text(record, "model"), 60), Shown(Text(record, "upstream"), 30),
-                         TimeOfDay(Count(record, "time_us"), true), Outcome(record)),
+      Styled(fmt::format("{}  {} at {}  {}  {}", Shown(TextOf(record, "id"), 32),
+                         Shown(TextOf(record, "model"), 60), Shown(TextOf(record, "upstream"), 30),
+                         TimeOfDay(CountOf(record, "time_us"), true), Outcome(record)),
              Style::kBold, args.is_styled));
-  if (const std::string error = Text(record, "error"); !error.empty()) {
+  if (const std::string error = TextOf(record, "error"); !error.empty()) {
     lines.push_back(Styled(Shown(error, 512), Style::kBad, args.is_styled));
   }
   if (usage.is_object()) {
-    const int64_t input = Count(usage, "input_tokens");
-    lines.push_back(fmt::format(
-        "input        {} tokens, {} of them read from a cache ({}); output {}", Tokens(input),
-        Tokens(Count(usage, "cache_read_tokens")),
-        Percent(static_cast<double>(Count(usage, "cache_read_tokens")), static_cast<double>(input)),
-        Tokens(Count(usage, "output_tokens"))));
+    const int64_t input = CountOf(usage, "input_tokens");
+    lines.push_back(
+        fmt::format("input        {} tokens, {} of them read from a cache ({}); output {}",
+                    Tokens(input), Tokens(CountOf(usage, "cache_read_tokens")),
+                    Percent(static_cast<double>(CountOf(usage, "cache_read_tokens")),
+                            static_cast<double>(input)),
+                    Tokens(CountOf(usage, "output_tokens"))));
   } else {
-    lines.push_back("input        unknown: " + Shown(Text(record, "usage_unknown"), 60));
+    lines.push_back("input        unknown: " + Shown(TextOf(record, "usage_unknown"), 60));
   }
   if (cost.is_object()) {
     lines.push_back(fmt::format("cost         {}; without a cache {}",
-                                Dollars(Count(cost, "nanodollars")),
-                                Dollars(Count(cost, "uncached_nanodollars"))));
+                                Dollars(CountOf(cost, "nanodollars")),
+                                Dollars(CountOf(cost, "uncached_nanodollars"))));
   }
-  AddTimings(Part(record, "timings"), lines);
+  AddTimings(FieldOf(record, "timings"), lines);
   std::string changes;
-  for (const Json& edit : Part(record, "edits")) {
-    changes += fmt::format("{}{} ×{}", changes.empty() ? "" : ", ", Shown(Text(edit, "rule"), 64),
-                           Count(edit, "count"));
+  for (const Json& edit : FieldOf(record, "edits")) {
+    changes += fmt::format("{}{} ×{}", changes.empty() ? "" : ", ", Shown(TextOf(edit, "rule"), 64),
+                           CountOf(edit, "count"));
   }
   if (!changes.empty()) lines.push_back("changed      " + changes);
   const std::vector<Stretch> stretches = StretchesOf(record);
   if (!stretches.empty()) {
     lines.emplace_back();
     for (std::string& line : Ribbon(stretches, args)) lines.push_back(std::move(line));
-    const Json estimated = Part(record, "estimated");
+    const Json estimated = FieldOf(record, "estimated");
     const bool is_estimate = estimated.is_boolean() && estimated.get<bool>();
     lines.push_back(
         Styled(fmt::format("█ cached  ▓ written  ░ computed{}",
@@ -315,7 +298,7 @@ std::vector<std::string> ContextLines(const Json& record, const TextArgs& args) 
     lines.emplace_back();
     AddTable(record, stretches, args, lines);
   }
-  AddBreak(Part(record, "break"), args, lines);
+  AddBreak(FieldOf(record, "break"), args, lines);
   return lines;
 }
 

@@ -33,7 +33,7 @@ TEST(SseTextTest, FindsTheTextHoweverTheStreamIsCut) {
 TEST(SseTextTest, AnErrorInTheStreamIsReturned) {
   SseText text;
   const auto pushed =
-      text.Push("data: {\"error\":{\"message\":\"full\"}}\n", [](std::string_view) {});
+      text.Push("data: {\"error\":{\"message\":\"full\"}}\n\n", [](std::string_view) {});
   ASSERT_FALSE(pushed);
   EXPECT_EQ(pushed.error().detail, "full");
 }
@@ -44,7 +44,7 @@ TEST(SseTextTest, TheUsageIsWhatTheServerSays) {
   ASSERT_TRUE(
       text.Push("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":200,"
                 "\"completion_tokens\":11,"
-                "\"prompt_tokens_details\":{\"cached_tokens\":150}}}\n",
+                "\"prompt_tokens_details\":{\"cached_tokens\":150}}}\n\n",
                 [](std::string_view) {}));
   AnswerCost cost = text.cost();
   cost.ttft_seconds = 0.5;

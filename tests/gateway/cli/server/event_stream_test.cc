@@ -11,10 +11,11 @@ namespace {
 // What comes out of the bytes in pieces of `size`.
 std::string Events(std::string_view bytes, size_t size) {
   std::string events;
-  EventStream stream([&](std::string_view name, std::string_view data) {
+  const auto keep = [&](std::string_view name, std::string_view data) {
     events.append(name).append("=").append(data).append(";");
-  });
-  for (size_t at = 0; at < bytes.size(); at += size) stream.Push(bytes.substr(at, size));
+  };
+  EventStream stream;
+  for (size_t at = 0; at < bytes.size(); at += size) stream.Push(bytes.substr(at, size), keep);
   return events;
 }
 

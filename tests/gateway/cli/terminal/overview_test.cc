@@ -51,6 +51,14 @@ TEST(OverviewTest, TheLastMinuteAndAllTimeStandBesideEachOther) {
   EXPECT_THAT(page, Not(HasSubstr("disk"))) << "there is none";
 }
 
+TEST(OverviewTest, ANumberThatIsNotToldIsNotShown) {
+  Overview overview("s");
+  overview.TakeEvent("stats", Json::parse(R"({"minute": {"requests": 9}})"));
+  const std::string page = Page(overview);
+  EXPECT_THAT(page, HasSubstr("9 requests"));
+  EXPECT_THAT(page, Not(HasSubstr("running"))) << "a user does not see what others do";
+}
+
 TEST(OverviewTest, WarmCachesSayWhenTheyGoCold) {
   Overview overview("s");
   overview.TakeStats({{"ledger",
