@@ -20,6 +20,7 @@
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
+#include "gateway/cli/terminal/figures.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/settings.h"
@@ -80,9 +81,11 @@ std::string TimeOf(const Json& json, const char* name) {
 }
 
 void PrintSession(const Json& session) {
-  fmt::print("{:<40} {:>6}  {:<9} {}  {}\n", session.value("key", ""),
-             session.value("turns", uint64_t{0}), session.value("dialect", ""),
-             TimeOf(session, "updated_at"), session.value("model", ""));
+  constexpr size_t kNameColumns = 512;  // whole: other commands take the key
+  fmt::print(
+      "{:<40} {:>6}  {:<9} {}  {}\n", terminal::Shown(session.value("key", ""), kNameColumns),
+      session.value("turns", uint64_t{0}), session.value("dialect", ""),
+      TimeOf(session, "updated_at"), terminal::Shown(session.value("model", ""), kNameColumns));
 }
 
 Result<int> ListAll(const SessionTarget& target, const SessionFlags& flags) {

@@ -52,6 +52,7 @@ class StandIn(http.server.BaseHTTPRequestHandler):
         answer = {"/kvgate/v1/stats": {"ledger": {"totals": {
                       "since_us": 1, "requests": 1, "by_model": {HOSTILE: {"requests": 1}}}},
                       "data": [{"name": HOSTILE, "requests": 1}]},
+                  "/kvgate/v1/sessions": {"data": [{"key": HOSTILE, "model": HOSTILE}]},
                   "/kvgate/v1/advice": {"data": [{"title": "a", "what": HOSTILE, "fix": "b",
                                                   "where": {"model": HOSTILE, "path": HOSTILE},
                                                   "evidence": [HOSTILE, 7]}]},
@@ -140,7 +141,8 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.handler.seen[0][0], "/kvgate/v1/requests/nothing%2Fhere")
 
     def test_names_of_others_cannot_move_the_cursor(self):
-        for command in (["stats"], ["stats", "--by", "model"], ["advise"]):
+        for command in (["stats"], ["stats", "--by", "model"], ["advise"],
+                        ["sessions", "ls"]):
             with self.subTest(command=command):
                 made = self.run_kvgate(*command)
                 self.assertEqual(made.returncode, 0, made.stderr)
