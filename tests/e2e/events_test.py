@@ -226,6 +226,8 @@ api_key_env = "KVGATE_TEST_PROVIDER_KEY"
         seen = len(quick.of("stats"))
         wait_until(lambda: len(quick.of("stats")) > seen, "the quick reader goes on")
         self.assertEqual(quick.ids(), [])
+        # With the small buffer the kernel would now hand on 2 KB in 0.2 s of the megabytes between.
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         lines = slow.makefile("rb")
         while line := lines.readline():
             if line == b"event: dropped\n":
