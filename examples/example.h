@@ -11,8 +11,7 @@
 #include <thread>
 
 // An address is a server, whose key is in $KVGATE_API_KEY. Anything else is a gateway in this
-// process: the model of that path, or without one a small model of random weights, which is made
-// once, in the data directory. Its text means nothing; its KV is as real as any.
+// process: the model of that path, or without one the small model that kvgate brings along.
 inline kvgate::Result<kvgate::Client> OpenClient(int argc, char** argv) {
   const std::string target = argc > 1 ? argv[1] : "";
   if (target.starts_with("http://") || target.starts_with("https://")) {

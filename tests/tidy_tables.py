@@ -238,6 +238,11 @@ TESTED_ELSEWHERE = {
     "kernels/cuda/attention/attention_quant.cu": "tests/kernels/cuda/attention/attention_test.cc",
     "kernels/cuda/attention/kv_kernels.cu": "tests/kernels/cuda/memory/device_kv_arena_test.cc",
 }
+# Files that may be larger than others: path -> bytes.
+LARGER_BLOBS = {
+    # The model that kvgate brings along. Git keeps each version for ever: one a release.
+    "engine/default_model/kvgate-default.gguf": 6_000_000,
+}
 # Library sources without any test: path -> reason.
 SOURCES_WITHOUT_TEST = {
     "kernels/cuda/no_cuda_backend.cc": "three constants, under the names the tests link otherwise",

@@ -31,7 +31,7 @@ def keys_of(shape, tokenizer, file_type, version):
         "general.author": "the makers of kvgate",
         "general.description": "A small chat model that knows kvgate and prompt caching, trained "
                                "on texts of kvgate's own",
-        "general.license": "apache-2.0",
+        "general.license": "Apache-2.0",
         "general.file_type": file_type,
         "llama.block_count": shape.num_layers,
         "llama.context_length": shape.context,

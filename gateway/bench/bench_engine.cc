@@ -156,6 +156,41 @@ Result<void> CheckOptions(const BenchEngineOptions& options) {
   return {};
 }
 
+// Prints two lines for each number of threads.
+Result<void> MeasureFile(const std::filesystem::path& path, std::string_view label,
+                         const BenchEngineOptions& options) {
+  const int context = std::max(options.prompt_tokens, options.decode_tokens);
+  for (const int threads : options.threads) {
+    const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
+    const double peak = kernels::cpu::MeasureFmaPeak(threads);
+    const double tiles = kernels::cpu::MeasureTilePeak(threads);
+    KVGATE_TRY(const auto sequence, BenchSequence::Open(path, threads, context, options.kv_dtype,
+                                                        options.cpu_target));
+    const int64_t known = sequence->config().context_length;
+    if (context > known) {
+      return MakeError(ErrorCode::kInvalidArgument, "bench",
+                       fmt::format("{} tokens; the model's context is {}", context, known),
+                       "prompt_tokens");
+    }
+    const Speeds speeds = MeasureSpeeds(*sequence, options);
+    KVGATE_TRY_VOID(sequence->computed());
+    const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
+                              speeds.prefill_tokens_per_second / options.prompt_tokens;
+    const double bytes =
+        DecodeBytes(*sequence, speeds.decode_context) * speeds.decode_tokens_per_second;
+    fmt::print(options.out, "{:<8}{:>8}{:>12.1f}{:>10.1f}{:>9.0f}%{:>12.1f}{:>10.2f}{:>11.0f}%\n",
+               label, threads, speeds.prefill_tokens_per_second, operations / 1e9,
+               100 * operations / peak, speeds.decode_tokens_per_second, bytes / 1e9,
+               bandwidth > 0 ? 100 * bytes / bandwidth : 0);
+    fmt::print(options.out,
+               "{:<8}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s{}\n", "", "",
+               peak / 1e9, bandwidth / 1e9,
+               tiles > 0 ? fmt::format(", int8 tiles {:.1f} GOP/s", tiles / 1e9) : "");
+    std::fflush(options.out);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> RunBenchEngine(const BenchEngineOptions& options) {
@@ -163,31 +198,10 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
   fmt::print(options.out, "{:<8}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "type", "threads",
              fmt::format("pp{} tok/s", options.prompt_tokens), "GFLOP/s", "of FMA",
              fmt::format("tg{} tok/s", options.decode_tokens), "GB/s", "of read bw");
-  const int context = std::max(options.prompt_tokens, options.decode_tokens);
+  if (!options.model_path.empty()) return MeasureFile(options.model_path, "as it is", options);
   for (const std::string& type : options.types) {
     KVGATE_TRY(const auto file, BenchFile::MakeAs(type, options.shape, options.cache_directory));
-    for (const int threads : options.threads) {
-      const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
-      const double peak = kernels::cpu::MeasureFmaPeak(threads);
-      const double tiles = kernels::cpu::MeasureTilePeak(threads);
-      KVGATE_TRY(const auto sequence, BenchSequence::Open(file->path(), threads, context,
-                                                          options.kv_dtype, options.cpu_target));
-      const Speeds speeds = MeasureSpeeds(*sequence, options);
-      KVGATE_TRY_VOID(sequence->computed());
-      const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
-                                speeds.prefill_tokens_per_second / options.prompt_tokens;
-      const double bytes =
-          DecodeBytes(*sequence, speeds.decode_context) * speeds.decode_tokens_per_second;
-      fmt::print(options.out, "{:<8}{:>8}{:>12.1f}{:>10.1f}{:>9.0f}%{:>12.1f}{:>10.2f}{:>11.0f}%\n",
-                 type, threads, speeds.prefill_tokens_per_second, operations / 1e9,
-                 100 * operations / peak, speeds.decode_tokens_per_second, bytes / 1e9,
-                 bandwidth > 0 ? 100 * bytes / bandwidth : 0);
-      fmt::print(options.out,
-                 "{:<8}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s{}\n", "", "",
-                 peak / 1e9, bandwidth / 1e9,
-                 tiles > 0 ? fmt::format(", int8 tiles {:.1f} GOP/s", tiles / 1e9) : "");
-      std::fflush(options.out);
-    }
+    KVGATE_TRY_VOID(MeasureFile(file->path(), type, options));
   }
   return {};
 }

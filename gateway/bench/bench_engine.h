@@ -16,6 +16,7 @@
 namespace kvgate::bench {
 
 struct BenchEngineOptions {
+  std::filesystem::path model_path = {};  // a real model; empty: made of `shape` and `types`
   model::MakeModelOptions shape = *FindBenchShape("0.5b");  // its dtype is not used
   std::vector<std::string> types = {"f16", "q8_0"};         // of weights, as in make-model --type
   kernels::DType kv_dtype = kernels::DType::kF16;
@@ -33,7 +34,7 @@ struct BenchEngineOptions {
 
 // Prints one line per type and number of threads: tok/s; GFLOP/s of prefill and its share of the
 // FMA peak; GB/s of decode and its share of the read bandwidth. Both limits are measured in this
-// run.
+// run. Fails with kInvalidArgument naming the field, and as opening and loading a model do.
 Result<void> RunBenchEngine(const BenchEngineOptions& options);
 
 struct BenchKvCacheOptions {

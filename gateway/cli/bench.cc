@@ -133,10 +133,17 @@ void AddEngine(CLI::App& bench, Run& chosen) {
       "engine", "Prefill and decode against the machine's own bandwidth and FMA peak");
   auto options = std::make_shared<bench::BenchEngineOptions>();
   AddShape(*engine, options->shape);
-  engine->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
-      ->check(CLI::IsMember(model::RecipeNames()))
-      ->delimiter(',')
-      ->capture_default_str();
+  CLI::Option* types =
+      engine
+          ->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
+          ->check(CLI::IsMember(model::RecipeNames()))
+          ->delimiter(',')
+          ->capture_default_str();
+  engine
+      ->add_option("--model", options->model_path,
+                   "A file or folder of your own, as it is; default: random weights")
+      ->excludes(types)
+      ->excludes("--shape");
   engine->add_option("--threads", options->threads, "Numbers of threads to measure")
       ->capture_default_str();
   engine->add_option("--cpu-target", options->cpu_target,

@@ -38,6 +38,7 @@
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/machine_memory.h"
+#include "gateway/runtime/model_source.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/file/directory_lock.h"
 #include "store/file/secret_file.h"
@@ -322,22 +323,18 @@ std::string ExpertsOf(const model::ModelConfig& config) {
 }
 
 std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& findings) {
-  if (config.engine.model.empty()) {
-    findings.push_back({Status::kWarning, "model",
-                        "none named: serve makes a small one of random weights, whose answers mean "
-                        "nothing",
-                        "name a GGUF file or a Hugging Face folder with --model"});
-    return std::nullopt;
-  }
+  const Result<runtime::ModelSource> source = runtime::ModelSource::Of(config);
   const auto fail = [&](const Error& error) {
     findings.push_back({Status::kFailure, "model",
-                        fmt::format("{}: {}", config.engine.model, error.ToString()),
+                        source ? fmt::format("{}: {}", source->label(), error.ToString())
+                               : error.ToString(),
                         fmt::format("name a GGUF file or a Hugging Face folder with --model; "
                                     "architectures are {}",
                                     model::ArchitectureNames())});
     return std::nullopt;
   };
-  const auto file = modelfile::OpenModelFile(config.engine.model);
+  if (!source) return fail(source.error());
+  const auto file = modelfile::OpenModelFile(source->path());
   if (!file) return fail(file.error());
   const Result<model::ModelConfig> read = model::ReadModelConfig(**file);
   if (!read) return fail(read.error());
@@ -345,7 +342,7 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
   if (!tokenizer) return fail(tokenizer.error());
   const ModelFacts facts{.config = *read, .file_bytes = (*file)->total_bytes()};
   findings.push_back({Status::kOk, "model",
-                      fmt::format("{}: {}, {} layers{}, context {}, {}", config.engine.model,
+                      fmt::format("{}: {}, {} layers{}, context {}, {}", source->label(),
                                   read->architecture, read->num_layers, ExpertsOf(*read),
                                   read->context_length, Bytes(facts.file_bytes))});
   return facts;

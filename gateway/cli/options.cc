@@ -19,7 +19,7 @@ struct Flag {
 
 constexpr Flag kEngineFlags[] = {
     {"--model", "engine", "model",
-     "GGUF file or Hugging Face folder (default: a small random model, made once)"},
+     "GGUF file or Hugging Face folder (default: the model that kvgate brings along)"},
     {"--device", "engine", "device", "auto, cpu or cuda"},
     {"--numerics", "engine", "numerics", "invariant or, on CUDA, fast"},
     {"--context", "engine", "context",

@@ -1,19 +1,14 @@
 #include "gateway/runtime/local_engine.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/log.h"
 #include "base/regular_file.h"
-#include "engine/model/make_model.h"
 #include "engine/modelfile/hf_folder.h"
 #include "engine/text/chat/template_format.h"
 #include "gateway/runtime/machine/device.h"
@@ -21,53 +16,7 @@
 namespace kvgate::runtime {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kTemplateBytesMax = uint64_t{16} << 20;
-
-// Small enough to be made in a second or two and to answer quickly on two cores.
-model::MakeModelOptions DefaultModel() {
-  return {.architecture = "llama",
-          .num_layers = 6,
-          .hidden_dim = 384,
-          .num_heads = 6,
-          .num_kv_heads = 2,
-          .ffn_dim = 1024,
-          .vocab_size = 4096,
-          .context_length = 8192,
-          .dtype = kernels::DType::kF16,
-          .seed = 1,
-          .name = "kvgate-default"};
-}
-
-// A directory for the default model if the data directory cannot be written.
-Result<fs::path> TemporaryModelDir() {
-  std::string pattern = (fs::temp_directory_path() / "kvgate-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) {
-    return MakeError(ErrorCode::kIo, "runtime",
-                     "no directory for the default model can be made; name a model with --model");
-  }
-  return fs::path(pattern);
-}
-
-Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
-  const fs::path path = data_dir / "models" / "kvgate-default.gguf";
-  std::error_code code;
-  if (fs::exists(path, code)) return path;
-  KVGATE_LOG(kInfo, "runtime", "no --model: making the default one (random weights), once, at {}",
-             path.string());
-  const bool is_new = !fs::exists(data_dir, code);
-  if (fs::create_directories(path.parent_path(), code); !code) {
-    // The directory will hold KV of prompts, so only the owner may access it.
-    if (is_new) fs::permissions(data_dir, fs::perms::owner_all, code);
-    if (const Result<void> made = model::MakeModel(DefaultModel(), path); made) return path;
-  }
-  KVGATE_TRY(const fs::path elsewhere, TemporaryModelDir());
-  KVGATE_LOG(kWarning, "runtime", "{} cannot be written; the default model is made in {} instead",
-             path.string(), elsewhere.string());
-  KVGATE_TRY_VOID(model::MakeModel(DefaultModel(), elsewhere / "kvgate-default.gguf"));
-  return elsewhere / "kvgate-default.gguf";
-}
 
 engine::EngineOptions ToEngineOptions(
     const config::Config& config, const DataTier& tier,
@@ -158,18 +107,14 @@ Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config&
 
 }  // namespace
 
-Result<fs::path> FindModel(const config::Config& config) {
-  if (config.engine.model.empty()) return MakeDefaultModel(DataDirOf(config));
-  return fs::path(config.engine.model);
-}
-
 Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& config,
                                                        const DataTier& tier) {
   const auto started = std::chrono::steady_clock::now();
-  std::unique_ptr<LocalEngine> local(new LocalEngine());
-  KVGATE_TRY(local->path_, FindModel(config));
-  KVGATE_LOG(kInfo, "runtime", "loading {}", local->path_.string());
-  KVGATE_TRY(std::unique_ptr<modelfile::ModelFile> file, modelfile::OpenModelFile(local->path_));
+  KVGATE_TRY(ModelSource source, ModelSource::Of(config));
+  std::unique_ptr<LocalEngine> local(new LocalEngine(std::move(source)));
+  KVGATE_LOG(kInfo, "runtime", "loading {}", local->source_.label());
+  KVGATE_TRY(std::unique_ptr<modelfile::ModelFile> file,
+             modelfile::OpenModelFile(local->source_.path()));
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
   KVGATE_TRY(local->backend_, machine::MakeBackend(config.engine));
@@ -203,7 +148,8 @@ Result<std::unique_ptr<local::LocalProvider>> LocalEngine::MakeProvider(
       .engine = *engine_,
       .tokenizer = *tokenizer_,
       .chat_format = std::move(chat_format),
-      .names = local::LocalModelNames(engine_->info().model.name, path_.string()),
+      .names = local::LocalModelNames(engine_->info().model.name,
+                                      source_.is_default() ? "" : source_.path().string()),
       .metrics = metrics,
       .created_unix = static_cast<int64_t>(std::time(nullptr)),
       .grammar_memory = grammar_memory_,

@@ -2,9 +2,8 @@
 // engine.
 #pragma once
 
-#include <filesystem>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -14,6 +13,7 @@
 #include "gateway/config/config.h"
 #include "gateway/local/local.h"
 #include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/model_source.h"
 #include "kernels/backend.h"
 
 namespace kvgate::runtime {
@@ -31,17 +31,14 @@ class LocalEngine {
       const config::Config& config, metrics::GatewayMetrics* metrics) const;
 
  private:
-  LocalEngine() = default;
+  explicit LocalEngine(ModelSource source) : source_(std::move(source)) {}
 
-  std::filesystem::path path_;
+  const ModelSource source_;
   std::shared_ptr<const modelfile::ModelFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<kernels::Backend> backend_;
   std::shared_ptr<grammar::mask::GrammarMemory> grammar_memory_;
   std::unique_ptr<engine::Engine> engine_;  // last: it uses all of the above
 };
-
-// The model file of a configuration; if none is named, the embedded default, which is made once.
-Result<std::filesystem::path> FindModel(const config::Config& config);
 
 }  // namespace kvgate::runtime

@@ -97,7 +97,7 @@ def stop_previous(pid_file):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/run", description=__doc__)
     parser.add_argument("--model", type=Path,
-                        help="a GGUF file; default: the embedded random-weight model")
+                        help="a GGUF file; default: the model that kvgate brings along")
     parser.add_argument("--port", type=int, default=8080, help="0 picks one; default 8080")
     parser.add_argument("--data-dir", type=Path, default=ROOT / "build" / "run-data")
     parser.add_argument("--sections", type=int, default=24, help="length of the system prompt")

@@ -49,7 +49,6 @@ class FirstProgramTest(Case):
                           "./build/pin"])
         said = [text for _, text in printed]
         self.assertGreater(len(said[0].strip()), 20)
-        self.assertTrue((self.folder / "first_program/data/models").is_dir())
         self.assertIn("2 turns are kept", said[1])
         self.assertIn("4 turns are kept", said[2])
         turns = re.findall(r"(\d+) tokens of prompt, (\d+) from the cache", said[1] + said[2])
