@@ -58,6 +58,22 @@ def print_table(rows):
               f"   {reply.explain['logits_hash']}")
 
 
+# What the model that kvgate brings along was taught.
+QUESTIONS = ("What is a KV cache?", "How do I start Claude Code with kvgate?",
+             "What happens when the disk is full?")
+
+
+def print_answers(running):
+    """A few questions and what the model says to them."""
+    print()
+    for question in QUESTIONS:
+        reply = running.chat([{"role": "user", "content": question}], max_tokens=80,
+                             ignore_eos=False)
+        if reply.status != 200:
+            raise server.ServerError(f"the gateway answered {reply.status}: {reply.body[:1000]!r}")
+        print(f"{question}\n  {reply.text}")
+
+
 def problems(cold, memory, disk):
     """What the demonstration should have shown and did not."""
     if memory.answer != cold.answer:
@@ -120,7 +136,7 @@ def start(running, pid_file):
 
 def demonstrate(running, messages, pid_file):
     """Prints the table; returns what was wrong."""
-    name = running.model.name if running.model else "the embedded default model"
+    name = running.model.name if running.model else "the model that kvgate brings along"
     print(f"starting the gateway on {name}", flush=True)
     start(running, pid_file)
     cold = ask(running, messages)
@@ -135,6 +151,8 @@ def demonstrate(running, messages, pid_file):
             break
         print("the engine expected computing to be quicker than this disk; kill -9, restart once "
               "more", flush=True)
+    if running.model is None:
+        print_answers(running)
     print_table([("first (cold)", cold), ("second (memory)", memory),
                  ("after kill -9 (disk)", disk)])
     return list(problems(cold, memory, disk))
@@ -167,8 +185,8 @@ def main():
           f"(process {running.process.pid}, log {log})\nTry it:\n"
           f"  curl -s http://{running.address}/v1/chat/completions "
           f"-H 'Content-Type: application/json' -H 'x-kvgate-explain: 1' "
-          f"-d '{{\"model\":\"local\",\"max_tokens\":16,"
-          f"\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n"
+          f"-d '{{\"model\":\"local\","
+          f"\"messages\":[{{\"role\":\"user\",\"content\":\"What is a prefix?\"}}]}}'\n"
           f"Stop it:\n  kill {running.process.pid}")
     return 0
 

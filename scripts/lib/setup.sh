@@ -30,7 +30,7 @@ kvgate_packages_missing() {
 }
 
 kvgate_setup() {
-  local wanted=("${KVGATE_PACKAGES_BUILD[@]}") group missing=() as_root=()
+  local wanted=("${KVGATE_PACKAGES_BUILD[@]}") group missing=()
   for group in "$@"; do
     case "$group" in
       test) wanted+=("${KVGATE_PACKAGES_TEST[@]}") ;;
@@ -48,17 +48,39 @@ then build with: cmake --preset release && cmake --build --preset release"
   fi
   mapfile -t missing < <(kvgate_packages_missing "${wanted[@]}")
   [ "${#missing[@]}" -eq 0 ] && return 0
+  kvgate_apt "${missing[*]}" install --no-install-recommends "${missing[@]}"
+}
+
+# kvgate_apt WHAT COMMAND [ARGUMENT]...: apt-get as root or through sudo. WHAT is for people.
+kvgate_apt() {
+  local what="$1" as_root=()
+  shift
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null \
-      || kvgate_die "missing packages: ${missing[*]}; run as root, or install sudo"
+    command -v sudo >/dev/null || kvgate_die "missing packages: $what; run as root, or install sudo"
     as_root=(sudo)
   fi
-  kvgate_say "installing with apt: ${missing[*]}"
+  kvgate_say "installing with apt: $what"
   "${as_root[@]}" apt-get update -q \
     || kvgate_die "apt-get update failed; see the lines above"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -q --no-install-recommends "${missing[@]}" \
-    || kvgate_die "apt-get could not install: ${missing[*]} (kvgate is built on Debian 12 bookworm)"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" \
+    || kvgate_die "apt-get could not install: $what (kvgate is built on Debian 12 bookworm)"
+}
+
+# kvgate_unpack PACKAGE FOLDER: a package's files below the folder, and what the program needs. The
+# package itself is not installed, so that no service starts.
+kvgate_unpack() {
+  local package="$1" folder="$2" needs missing
+  [ -r "$package" ] || kvgate_die "$package cannot be read"
+  [ "$(dpkg-deb -f "$package" Package 2>/dev/null)" = kvgate ] \
+    || kvgate_die "$package is not the package kvgate (cpack -G DEB makes it)"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  dpkg-deb -x "$package" "$folder"
+  command -v python3 >/dev/null || kvgate_apt python3 install --no-install-recommends python3
+  missing="$(ldd "$folder/usr/bin/kvgate" | sed -n 's/ => not found//p')"
+  [ -n "$missing" ] || return 0
+  needs="$(dpkg-deb -f "$package" Depends)"
+  kvgate_apt "$needs" satisfy --no-install-recommends "$needs"
 }
 
 # Whether fuzzers can be built: clang is there, or could be installed now. Fuzzing is an extra, so

@@ -208,7 +208,7 @@ def agreement(folder):
             ids = tokenizer.encode(prompt)
             for text, value, top in zip(choice["tokens"], choice["token_logprobs"],
                                         choice["top_logprobs"]):
-                logs = torch.log_softmax(model.logits(ids)[-1], -1)
+                logs = torch.log_softmax(export.SHARPNESS * model.logits(ids)[-1], -1)
                 best = int(logs.argmax())
                 # A token that is no whole character is written as its bytes.
                 expect(tokenizer.decode([best]) == text or text.startswith("bytes:"),
