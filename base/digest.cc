@@ -3,6 +3,7 @@
 #include <random>
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <xxhash.h>
 #ifdef KVGATE_XXHASH_DISPATCH
 #include <xxh_x86dispatch.h>  // the same hashes, with the widest registers that there are
@@ -93,6 +94,17 @@ void Sha256::ContinueFrom(const Sha256& other) {
 Sha256& ThreadSha256() {
   thread_local Sha256 sha;
   return sha;
+}
+
+PrefixDigest HmacSha256(std::string_view secret, std::string_view text) {
+  PrefixDigest digest;
+  unsigned int size = 0;
+  RequireOpenssl(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                      reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                      digest.bytes.data(), &size) != nullptr &&
+                     size == digest.bytes.size(),
+                 "HMAC-SHA256");
+  return digest;
 }
 
 }  // namespace kvgate

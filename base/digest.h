@@ -51,4 +51,7 @@ class Sha256 {
 // caller must leave no digest unfinished.
 Sha256& ThreadSha256();
 
+// HMAC-SHA256 (RFC 2104), to sign what goes to somebody who has the same secret.
+PrefixDigest HmacSha256(std::string_view secret, std::string_view text);
+
 }  // namespace kvgate

@@ -27,8 +27,8 @@ PARTS = {
     "gateway/access": "base gateway/config gateway/upstream",
     "gateway/ledger": "base gateway/metrics gateway/protocol gateway/upstream store",
     "gateway/advice": "base gateway/ledger gateway/protocol",
-    "gateway/telemetry": "base gateway/config gateway/ledger gateway/metrics gateway/protocol "
-                         "gateway/upstream",
+    "gateway/telemetry": "base gateway/access gateway/config gateway/ledger gateway/metrics "
+                         "gateway/protocol gateway/upstream",
     "gateway/prompt": "base gateway/ledger gateway/upstream",
     "gateway/translate": "base engine/text gateway/ledger gateway/protocol",
     "gateway/route": "base gateway/config gateway/prompt gateway/upstream",

@@ -118,17 +118,7 @@ Result<void> GatewayKeys::Key::Admit(const Use& use) {
                      fmt::format("The key '{}' may not use the model '{}'.", name(), use.model),
                      "model");
   }
-  const auto beyond = [](double limit, double spent) { return limit > 0 && spent >= limit; };
-  if (beyond(config_.dollars_per_day, use.dollars_today)) {
-    return Limited(fmt::format("The key '{}' has spent its {} dollars of today.", name(),
-                               config_.dollars_per_day),
-                   3600);
-  }
-  if (beyond(config_.dollars_per_month, use.dollars_month)) {
-    return Limited(fmt::format("The key '{}' has spent its {} dollars of this month.", name(),
-                               config_.dollars_per_month),
-                   3600);
-  }
+  KVGATE_TRY_VOID(CheckBudgets(fmt::format("The key '{}'", name()), use.budgets, use.now_us));
   const std::lock_guard lock(mutex_);
   const auto per_minute = static_cast<double>(config_.requests_per_minute);
   const auto tokens_per_minute = static_cast<double>(config_.tokens_per_minute);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "gateway/access/access.h"
+#include "gateway/access/budget.h"
 #include "gateway/config/config.h"
 
 namespace kvgate::access {
@@ -61,14 +63,14 @@ class GatewayKeys::Key {
   bool serves_all() const;  // true if its globs include "*"
 
   struct Use {
-    std::string_view model;      // empty if the request asks for none
-    bool model_unknown = false;  // the body may name one but cannot be read
-    double dollars_today = 0;    // spent before this request
-    double dollars_month = 0;
-    TimePoint now;
+    std::string_view model;                // empty if the request asks for none
+    bool model_unknown = false;            // the body may name one but cannot be read
+    std::span<const Budget> budgets = {};  // with what was used of them before this request
+    TimePoint now = {};
+    int64_t now_us = 0;  // the time of day, by which budgets renew
   };
   // Counts the request. Returns kPermissionDenied for a model that the key may not use, and
-  // kRateLimited if its requests, tokens or dollars are used up. Minute limits refill continuously.
+  // kRateLimited if its budgets, requests or tokens are used up. Minute limits refill continuously.
   Result<void> Admit(const Use& use);
   // Counts the tokens of an answer. They are known only after it, so they limit the requests that
   // follow.

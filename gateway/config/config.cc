@@ -17,6 +17,7 @@
 #include <span>
 #include <variant>
 
+#include "gateway/config/elements.h"
 #include "gateway/config/keys.h"
 #include "gateway/config/nearest.h"
 #include "gateway/config/value.h"
@@ -31,15 +32,6 @@ std::optional<std::string> SetListen(const Value& value, Config& config) {
   const Result<HostPort> parsed = ParseHostPort(config.server.listen);
   if (!parsed) return parsed.error().detail;
   return std::nullopt;
-}
-
-// Empty: nothing is sent.
-std::optional<std::string> SetEndpoint(const Value& value, std::string& out) {
-  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && text->empty()) {
-    out.clear();
-    return std::nullopt;
-  }
-  return SetUrl(value, out);
 }
 
 std::optional<std::string> SetPrices(const Value& value, Config& config) {
@@ -71,16 +63,7 @@ constexpr std::string_view kIdleChoices[] = {"off", "auto"};
 constexpr std::string_view kSummaryKeys[] = {"own", "caller"};
 constexpr std::string_view kMetricsCompat[] = {"vllm"};
 constexpr int64_t kTokensMax = 1 << 30;
-constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-
-constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
-// The names are those of gateway/prompt/parse/edit.h; a test there compares both lists.
-constexpr std::string_view kRules[] = {
-    "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
-    "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
-    "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
-    "thinking_removed", "user_slots",       "system_turn"};
 
 struct Key {
   std::string_view table;
@@ -255,31 +238,48 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetString(v, c.metrics.key_env); }},
     {"metrics", "sha256", [](const Value& v, Config& c) { return SetSha256(v, c.metrics.sha256); }},
     {"metrics", "compat",
-     [](const Value& v, Config& c) {
-       return SetChoices(v, kMetricsCompat, c.metrics.compat);
-     }},
+     [](const Value& v, Config& c) { return SetChoices(v, kMetricsCompat, c.metrics.compat); }},
     {"telemetry", "endpoint",
-     [](const Value& v, Config& c) { return SetEndpoint(v, c.telemetry.endpoint); }},
+     [](const Value& v, Config& c) { return SetOptionalUrl(v, c.telemetry.endpoint); }},
     {"telemetry", "headers_env",
      [](const Value& v, Config& c) { return SetString(v, c.telemetry.headers_env); }},
     {"telemetry", "service_name",
      [](const Value& v, Config& c) { return SetName(v, c.telemetry.service_name); }},
     {"telemetry", "ca_file",
      [](const Value& v, Config& c) { return SetString(v, c.telemetry.ca_file); }},
-    {"telemetry", "spans",
-     [](const Value& v, Config& c) { return SetBool(v, c.telemetry.spans); }},
+    {"telemetry", "spans", [](const Value& v, Config& c) { return SetBool(v, c.telemetry.spans); }},
     {"telemetry", "metrics",
      [](const Value& v, Config& c) { return SetBool(v, c.telemetry.metrics); }},
     {"telemetry", "interval_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, 3600, c.telemetry.interval_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, 3600, c.telemetry.interval_seconds); }},
     {"telemetry", "timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, 600, c.telemetry.timeout_seconds);
-     }},
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 600, c.telemetry.timeout_seconds); }},
     {"telemetry", "queue",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.telemetry.queue); }},
+    {"budgets", "dollars_per_day",
+     [](const Value& v,
+        Config& c) { return SetNumber(v, 0, kDollarsMax, c.budgets.tenant.dollars_per_day); }},
+    {"budgets", "dollars_per_month",
+     [](const Value& v,
+        Config& c) { return SetNumber(v, 0, kDollarsMax, c.budgets.tenant.dollars_per_month); }},
+    {"budgets", "tokens_per_day",
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 0, kCountMax, c.budgets.tenant.tokens_per_day); }},
+    {"budgets", "tokens_per_month",
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 0, kCountMax, c.budgets.tenant.tokens_per_month); }},
+    {"budgets", "thresholds",
+     [](const Value& v, Config& c) { return SetShares(v, c.budgets.thresholds); }},
+    {"budgets", "webhook",
+     [](const Value& v, Config& c) { return SetWebhook(v, c.budgets.webhook); }},
+    {"budgets", "webhook_secret_env",
+     [](const Value& v, Config& c) { return SetString(v, c.budgets.webhook_secret_env); }},
+    {"budgets", "webhook_ca_file",
+     [](const Value& v, Config& c) { return SetString(v, c.budgets.webhook_ca_file); }},
+    {"budgets", "webhook_timeout_seconds",
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, 600, c.budgets.webhook_timeout_seconds); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
     {"limits", "bodies",
@@ -293,152 +293,24 @@ constexpr Key kKeys[] = {
     {"limits", "connections",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.limits.connections); }},
     {"limits", "header_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds); }},
     {"limits", "body_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds); }},
     {"limits", "body_bytes_per_second_min",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min);
-     }},
+     [](const Value& v,
+        Config&
+            c) { return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min); }},
     {"limits", "idle_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds); }},
     {"limits", "write_timeout_seconds",
-     [](const Value& v, Config& c) {
-       return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds);
-     }},
+     [](const Value& v,
+        Config& c) { return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds); }},
     {"limits", "json_depth",
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };
-
-// One key of an array of tables, such as [[upstream]].
-template <typename Element>
-struct ElementKey {
-  std::string_view name;
-  std::optional<std::string> (*set)(const Value& value, Element& element);
-};
-
-constexpr std::string_view kDialects[] = {"openai", "anthropic"};
-constexpr std::string_view kEndpoints[] = {"chat", "responses"};
-constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
-
-using Upstream = UpstreamConfig;
-constexpr ElementKey<Upstream> kUpstreamKeys[] = {
-    {"name", [](const Value& v, Upstream& u) { return SetName(v, u.name); }},
-    {"dialect", [](const Value& v, Upstream& u) { return SetChoice(v, kDialects, u.dialect); }},
-    {"provider", [](const Value& v, Upstream& u) { return SetName(v, u.provider); }},
-    {"base_url", [](const Value& v, Upstream& u) { return SetUrl(v, u.base_url); }},
-    {"models", [](const Value& v, Upstream& u) { return SetStrings(v, u.models); }},
-    {"endpoints",
-     [](const Value& v, Upstream& u) { return SetChoices(v, kEndpoints, u.endpoints); }},
-    {"mode", [](const Value& v, Upstream& u) { return SetChoice(v, kModes, u.mode); }},
-    {"rules_off", [](const Value& v, Upstream& u) { return SetChoices(v, kRules, u.rules_off); }},
-    {"cache_ttl", [](const Value& v, Upstream& u) { return SetBool(v, u.cache_ttl); }},
-    {"context_tokens",
-     [](const Value& v, Upstream& u) { return SetInteger(v, 0, 1 << 28, u.context_tokens); }},
-    {"api_key_env", [](const Value& v, Upstream& u) { return SetString(v, u.api_key_env); }},
-    {"ca_file", [](const Value& v, Upstream& u) { return SetString(v, u.ca_file); }},
-    {"connect_timeout_ms",
-     [](const Value& v, Upstream& u) { return SetInteger(v, 1, 600'000, u.connect_timeout_ms); }},
-    {"first_byte_timeout_seconds",
-     [](const Value& v, Upstream& u) {
-       return SetInteger(v, 1, kDaySeconds, u.first_byte_timeout_seconds);
-     }},
-    {"idle_timeout_seconds",
-     [](const Value& v, Upstream& u) {
-       return SetInteger(v, 1, kDaySeconds, u.idle_timeout_seconds);
-     }},
-    {"keep_alive_seconds",
-     [](const Value& v, Upstream& u) {
-       return SetInteger(v, 0, kDaySeconds, u.keep_alive_seconds);
-     }},
-    {"connections",
-     [](const Value& v, Upstream& u) { return SetInteger(v, 1, 1 << 20, u.connections); }},
-    {"retry", [](const Value& v, Upstream& u) { return SetChoice(v, kRetries, u.retry); }},
-    {"retries", [](const Value& v, Upstream& u) { return SetInteger(v, 0, 10, u.retries); }},
-    {"breaker_failures",
-     [](const Value& v, Upstream& u) { return SetInteger(v, 0, 1'000'000, u.breaker_failures); }},
-    {"breaker_seconds",
-     [](const Value& v, Upstream& u) { return SetInteger(v, 1, kDaySeconds, u.breaker_seconds); }},
-    {"forward_unknown", [](const Value& v, Upstream& u) { return SetBool(v, u.forward_unknown); }},
-};
-
-constexpr int64_t kCountMax = int64_t{1} << 50;
-constexpr double kDollarsMax = 1e12;
-constexpr std::string_view kBalances[] = {"prefix", "order"};
-constexpr std::string_view kRoles[] = {"user", "admin"};
-constexpr ElementKey<RouteConfig> kRouteKeys[] = {
-    {"name", [](const Value& v, RouteConfig& r) { return SetName(v, r.name); }},
-    {"models", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.models); }},
-    {"targets", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.targets); }},
-    {"fallback", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.fallback); }},
-    {"balance", [](const Value& v, RouteConfig& r) { return SetChoice(v, kBalances, r.balance); }},
-    {"affinity_seconds",
-     [](const Value& v, RouteConfig& r) {
-       return SetInteger(v, 1, kDaySeconds, r.affinity_seconds);
-     }},
-    {"load_factor",
-     [](const Value& v, RouteConfig& r) { return SetNumber(v, 1, 1000, r.load_factor); }},
-    {"local_tokens_max",
-     [](const Value& v, RouteConfig& r) {
-       return SetInteger(v, 0, kCountMax, r.local_tokens_max);
-     }},
-    {"single_flight_ms",
-     [](const Value& v, RouteConfig& r) { return SetInteger(v, 0, 600'000, r.single_flight_ms); }},
-};
-constexpr ElementKey<KeyConfig> kKeyKeys[] = {
-    {"name", [](const Value& v, KeyConfig& k) { return SetName(v, k.name); }},
-    {"key_env", [](const Value& v, KeyConfig& k) { return SetString(v, k.key_env); }},
-    {"sha256", [](const Value& v, KeyConfig& k) { return SetSha256(v, k.sha256); }},
-    {"role", [](const Value& v, KeyConfig& k) { return SetChoice(v, kRoles, k.role); }},
-    {"models", [](const Value& v, KeyConfig& k) { return SetStrings(v, k.models); }},
-    {"mode", [](const Value& v, KeyConfig& k) { return SetChoice(v, kModes, k.mode); }},
-    {"rules_off", [](const Value& v, KeyConfig& k) { return SetChoices(v, kRules, k.rules_off); }},
-    {"default_max_tokens",
-     [](const Value& v, KeyConfig& k) {
-       return SetInteger(v, 0, kCountMax, k.default_max_tokens);
-     }},
-    {"output_tokens_max",
-     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.output_tokens_max); }},
-    {"prompt_tokens_max",
-     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.prompt_tokens_max); }},
-    {"requests_per_minute",
-     [](const Value& v, KeyConfig& k) {
-       return SetInteger(v, 0, kCountMax, k.requests_per_minute);
-     }},
-    {"tokens_per_minute",
-     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.tokens_per_minute); }},
-    {"dollars_per_day",
-     [](const Value& v, KeyConfig& k) { return SetNumber(v, 0, kDollarsMax, k.dollars_per_day); }},
-    {"dollars_per_month",
-     [](const Value& v, KeyConfig& k) {
-       return SetNumber(v, 0, kDollarsMax, k.dollars_per_month);
-     }},
-};
-
-// Returns a problem that only the whole element shows; empty if there is none.
-std::string Missing(const UpstreamConfig& upstream) {
-  if (upstream.name.empty()) return "upstream.name is missing";
-  if (upstream.base_url.empty()) return "upstream.base_url is missing";
-  return "";
-}
-
-std::string Missing(const RouteConfig& route) {
-  return route.targets.empty() ? "route.targets is missing" : "";
-}
-
-std::string Missing(const KeyConfig& key) {
-  if (key.name.empty()) return "key.name is missing";
-  if (key.key_env.empty() == key.sha256.empty()) {
-    return "a key needs key_env or sha256, and only one of them";
-  }
-  return "";
-}
 
 // Tables of later versions, listed so that their error says "not supported yet" and not "unknown".
 constexpr std::string_view kLaterTables[] = {"prompt"};
@@ -494,6 +366,11 @@ std::optional<Value> FromToml(const toml::node& node) {
   if (const auto number = node.value_exact<double>()) return Value(*number);
   if (const toml::array* array = node.as_array()) {
     std::vector<std::string> strings;
+    std::vector<double> numbers;
+    for (const toml::node& element : *array) {
+      if (const auto number = element.value<double>()) numbers.push_back(*number);
+    }
+    if (!numbers.empty() && numbers.size() == array->size()) return Value(std::move(numbers));
     for (const toml::node& element : *array) {
       const auto text = element.value_exact<std::string>();
       if (!text) return std::nullopt;
@@ -519,11 +396,11 @@ class Reader {
         Fail(key.source(), fmt::format("{}{}{} is not supported by this version yet",
                                        array ? "[[" : "[", name, array ? "]]" : "]"));
       } else if (name == "upstream") {
-        ReadElements<UpstreamConfig>("upstream", key, node, kUpstreamKeys, config_.upstreams);
+        ReadElements<UpstreamConfig>("upstream", key, node, UpstreamKeys(), config_.upstreams);
       } else if (name == "route") {
-        ReadElements<RouteConfig>("route", key, node, kRouteKeys, config_.routes);
+        ReadElements<RouteConfig>("route", key, node, RouteKeys(), config_.routes);
       } else if (name == "key") {
-        ReadElements<KeyConfig>("key", key, node, kKeyKeys, config_.keys);
+        ReadElements<KeyConfig>("key", key, node, KeyKeys(), config_.keys);
       } else if (!IsTable(name)) {
         Fail(key.source(),
              node.is_table()
@@ -637,9 +514,9 @@ tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::strin
 std::vector<std::string> KeyNames() {
   std::vector<std::string> names;
   for (const Key& key : kKeys) names.push_back(fmt::format("{}.{}", key.table, key.name));
-  for (const auto& key : kUpstreamKeys) names.push_back(fmt::format("upstream.{}", key.name));
-  for (const auto& key : kRouteKeys) names.push_back(fmt::format("route.{}", key.name));
-  for (const auto& key : kKeyKeys) names.push_back(fmt::format("key.{}", key.name));
+  for (const auto& key : UpstreamKeys()) names.push_back(fmt::format("upstream.{}", key.name));
+  for (const auto& key : RouteKeys()) names.push_back(fmt::format("route.{}", key.name));
+  for (const auto& key : KeyKeys()) names.push_back(fmt::format("key.{}", key.name));
   return names;
 }
 

@@ -170,6 +170,28 @@ struct TelemetryConfig {
   friend bool operator==(const TelemetryConfig&, const TelemetryConfig&) = default;
 };
 
+// What may be used in a calendar day or month of UTC; 0 means no limit.
+struct BudgetLimits {
+  double dollars_per_day = 0;
+  double dollars_per_month = 0;
+  int64_t tokens_per_day = 0;  // of prompts and answers; cached ones count
+  int64_t tokens_per_month = 0;
+
+  friend bool operator==(const BudgetLimits&, const BudgetLimits&) = default;
+};
+
+// What each tenant may use, and who is told of it.
+struct BudgetsConfig {
+  BudgetLimits tenant;                             // of each tenant whose key sets no such limit
+  std::vector<double> thresholds = {0.5, 0.8, 1};  // shares of a budget that are reported
+  std::string webhook;               // where reports are posted, as JSON; empty: the log alone
+  std::string webhook_secret_env;    // the variable with the secret that signs them; empty: none
+  std::string webhook_ca_file;       // PEM; empty: the system's
+  int webhook_timeout_seconds = 10;  // for its answer
+
+  friend bool operator==(const BudgetsConfig&, const BudgetsConfig&) = default;
+};
+
 struct LimitsConfig {
   uint64_t body_bytes = uint64_t{64} << 20;     // "body": larger requests get 413
   uint64_t bodies_bytes = uint64_t{512} << 20;  // "bodies": in memory at once; beyond: 503
@@ -255,8 +277,7 @@ struct KeyConfig {
   int64_t prompt_tokens_max = 0;  // larger prompts, by estimate, are refused
   int64_t requests_per_minute = 0;
   int64_t tokens_per_minute = 0;
-  double dollars_per_day = 0;
-  double dollars_per_month = 0;
+  BudgetLimits budgets;  // a limit of 0 is that of [budgets]
 
   friend bool operator==(const KeyConfig&, const KeyConfig&) = default;
 };
@@ -270,6 +291,7 @@ struct Config {
   LedgerConfig ledger;
   MetricsConfig metrics;
   TelemetryConfig telemetry;
+  BudgetsConfig budgets;
   LimitsConfig limits;
   std::vector<UpstreamConfig> upstreams;
   std::vector<RouteConfig> routes;

@@ -13,8 +13,8 @@ namespace kvgate::config {
 namespace {
 
 std::string_view TypeName(const Value& value) {
-  static constexpr std::string_view kNames[] = {"a string", "an integer", "a number", "a boolean",
-                                                "an array"};
+  static constexpr std::string_view kNames[] = {"a string",  "an integer", "a number",
+                                                "a boolean", "an array",   "an array of numbers"};
   return kNames[value.index()];
 }
 
@@ -111,6 +111,54 @@ std::optional<std::string> SetName(const Value& value, std::string& out) {
 std::optional<std::string> SetUrl(const Value& value, std::string& out) {
   if (auto problem = SetString(value, out)) return problem;
   if (const Result<Url> url = ParseUrl(out); !url) return url.error().detail;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetOptionalUrl(const Value& value, std::string& out) {
+  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && text->empty()) {
+    out.clear();
+    return std::nullopt;
+  }
+  return SetUrl(value, out);
+}
+
+std::optional<std::string> SetWebhook(const Value& value, std::string& out) {
+  if (auto problem = SetOptionalUrl(value, out)) return problem;
+  if (out.empty()) return std::nullopt;
+  const Result<Url> url = ParseUrl(out);
+  const bool is_local = url && HostPort{.host = url->host, .port = url->port}.is_loopback();
+  if (url && !url->tls && !is_local) return "must be https, because its host is another machine";
+  return std::nullopt;
+}
+
+std::optional<std::string> SetShares(const Value& value, std::vector<double>& out) {
+  constexpr size_t kSharesMax = 10;
+  std::vector<double> shares;
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    shares = *numbers;
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value);
+             strings == nullptr || !strings->empty()) {
+    std::string_view rest;
+    std::string text;  // of a flag, which may look like one number
+    if (const auto* whole = std::get_if<std::string>(&value)) text = *whole;
+    if (const auto* integer = std::get_if<int64_t>(&value)) text = fmt::format("{}", *integer);
+    if (text.empty()) return Expect("an array of numbers", value);
+    for (rest = text; !rest.empty();) {
+      const std::string_view part = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+      double share = 0;
+      if (auto problem = SetNumber(Value(std::string(part)), 0, 1, share)) return problem;
+      shares.push_back(share);
+    }
+  }
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const double above = i == 0 ? 0 : shares[i - 1];
+    if (!(shares[i] > above && shares[i] <= 1)) {
+      return fmt::format("must be ascending, above 0 and at most 1; {} is not", shares[i]);
+    }
+  }
+  if (shares.size() > kSharesMax) return fmt::format("must be {} numbers at most", kSharesMax);
+  out = std::move(shares);
   return std::nullopt;
 }
 

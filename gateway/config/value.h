@@ -14,7 +14,8 @@
 
 namespace kvgate::config {
 
-using Value = std::variant<std::string, int64_t, double, bool, std::vector<std::string>>;
+using Value =
+    std::variant<std::string, int64_t, double, bool, std::vector<std::string>, std::vector<double>>;
 // Converts a flag's text to the value that a file would hold.
 Value FromText(std::string_view text);
 
@@ -42,6 +43,12 @@ std::optional<std::string> SetChoice(const Value& value, std::span<const std::st
 // Accepts a short name without characters that need quoting, for labels, headers and records.
 std::optional<std::string> SetName(const Value& value, std::string& out);
 std::optional<std::string> SetUrl(const Value& value, std::string& out);
+// The same; empty: none.
+std::optional<std::string> SetOptionalUrl(const Value& value, std::string& out);
+// The same, of https; http goes to this machine alone, because what is sent names callers.
+std::optional<std::string> SetWebhook(const Value& value, std::string& out);
+// Accepts ascending numbers, 10 at most, above 0 and up to 1; a flag gives them as "0.5,1".
+std::optional<std::string> SetShares(const Value& value, std::vector<double>& out);
 std::optional<std::string> SetSha256(const Value& value, std::string& out);
 std::optional<std::string> SetStrings(const Value& value, std::vector<std::string>& out);
 std::optional<std::string> SetChoices(const Value& value, std::span<const std::string_view> choices,

@@ -118,6 +118,24 @@ Result<void> SealWords(store::meta::MetaStore& meta) {
   return meta.Put(MetaTable::kLedger, kSealedKey, "1");
 }
 
+// A provider's cache outlives this process.
+void RestoreClocks(const Ledger::Options& options, rollup::WarmCaches& clocks) {
+  const int64_t since_us = WallClock::NowUs() - kRestoreUs;
+  std::vector<RequestRecord> newest;
+  const Result<void> read = options.meta->ScanBack(
+      MetaTable::kLedger, {.prefix = kRecordPrefix}, [&](std::string_view, std::string_view value) {
+        auto record = DecodeRecord(value, options.meta->keyring());
+        if (record && record->time_us < since_us) return false;
+        if (record) newest.push_back(*std::move(record));
+        return static_cast<int64_t>(newest.size()) < kRestoreMax;
+      });
+  if (!read) KVGATE_LOG(kWarning, "ledger", "reading records: {}", read.error().ToString());
+  for (auto record = newest.rbegin(); record != newest.rend(); ++record) {
+    auto cache = WarmCacheOf(*record, RowOf(options.prices, *record));
+    if (cache) clocks.Note(*std::move(cache));
+  }
+}
+
 }  // namespace
 
 std::string MakeRequestId() {
@@ -165,25 +183,7 @@ void Ledger::Restore() {
   rollups_.emplace(*options_.meta, rollup::Rollups::Options{});
   segments_.emplace(*options_.meta, options_.records_max > 0 ? options_.segments_max : 0);
   segments_->Restore();
-  RestoreClocks();
-}
-
-// A provider's cache outlives this process.
-void Ledger::RestoreClocks() {
-  const int64_t since_us = WallClock::NowUs() - kRestoreUs;
-  std::vector<RequestRecord> newest;
-  const Result<void> read = options_.meta->ScanBack(
-      MetaTable::kLedger, {.prefix = kRecordPrefix}, [&](std::string_view, std::string_view value) {
-        auto record = DecodeRecord(value, options_.meta->keyring());
-        if (record && record->time_us < since_us) return false;
-        if (record) newest.push_back(*std::move(record));
-        return static_cast<int64_t>(newest.size()) < kRestoreMax;
-      });
-  if (!read) KVGATE_LOG(kWarning, "ledger", "reading records: {}", read.error().ToString());
-  for (auto record = newest.rbegin(); record != newest.rend(); ++record) {
-    auto cache = WarmCacheOf(*record, RowOf(options_.prices, *record));
-    if (cache) clocks_.Note(*std::move(cache));
-  }
+  RestoreClocks(options_, clocks_);
 }
 
 void Ledger::Price(RequestRecord& record) const {
@@ -204,25 +204,29 @@ void Ledger::Count(RequestRecord& record) {
   if (options_.on_record) options_.on_record(record);
   Queued queued = ToQueued(record);
   std::optional<rollup::WarmCache> cache = WarmCacheOf(record, RowOf(options_.prices, record));
+  const bool is_told = options_.on_use && record.usage.has_value();
+  Use use{.now_us = WallClock::NowUs()};
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
+    if (is_told) use.before = totals_.Spent(record.tenant, use.now_us);
     totals_.Add(record);
+    if (is_told) use.after = totals_.Spent(record.tenant, use.now_us);
     if (record.outcome != "refused") {
       models_.Add(record.time_us,
                   {.tenant = record.tenant, .model = record.model, .upstream = record.upstream},
                   queued.entry.whole);
     }
     if (cache) clocks_.Note(*std::move(cache));
-    if (options_.meta == nullptr) return;
-    if (queue_.size() >= options_.queue_max) {
+    if (options_.meta != nullptr && queue_.size() >= options_.queue_max) {
       ++num_dropped_;
-      return;
+    } else if (options_.meta != nullptr) {
+      queue_.push_back(std::move(queued));
+      wakes = queue_.size() == 1 || queue_.size() == step_records_;
     }
-    wakes = queue_.empty() || queue_.size() + 1 == step_records_;
-    queue_.push_back(std::move(queued));
   }
   if (wakes) wake_.notify_one();
+  if (is_told) options_.on_use(record.tenant, use);
 }
 
 Ledger::Queued Ledger::ToQueued(const RequestRecord& record) const {
@@ -247,6 +251,15 @@ std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::Exchan
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
   const std::lock_guard lock(mutex_);
   return totals_.Spent(tenant, WallClock::NowUs());
+}
+
+std::vector<std::pair<std::string, upstream::Spending>> Ledger::AllSpent() const {
+  std::vector<std::pair<std::string, upstream::Spending>> all;
+  const std::lock_guard lock(mutex_);
+  totals_.ForEachSpending(WallClock::NowUs(), [&](const auto& tenant, const auto& spending) {
+    all.emplace_back(tenant, spending);
+  });
+  return all;
 }
 
 // --- Writing

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -43,6 +44,11 @@ namespace kvgate::ledger {
 
 class Ledger final : public upstream::ExchangeLog {
  public:
+  struct Use {
+    upstream::Spending before = {};
+    upstream::Spending after = {};
+    int64_t now_us = 0;  // whose day and month both are of
+  };
   struct Options {
     store::meta::MetaStore* meta =
         nullptr;  // null: no records, and sums live as long as this object
@@ -61,6 +67,10 @@ class Ledger final : public upstream::ExchangeLog {
     // Called once for each counted record, on the thread that adds it, before it is queued and
     // while no lock is held. It must be quick. May be empty.
     std::function<void(const RequestRecord&)> on_record = {};
+    // Called once for each counted record with a usage, on the thread that adds it and while no
+    // lock is held, with what its tenant had used before it and after it. No other record's use
+    // lies between the two, and both are of the same day and month. It must be quick. May be empty.
+    std::function<void(std::string_view tenant, const Use& use)> on_use = {};
   };
   // Continues the sums that an earlier process stored.
   explicit Ledger(const Options& options);
@@ -80,6 +90,8 @@ class Ledger final : public upstream::ExchangeLog {
   // upstream::ExchangeLog
   std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override;
   upstream::Spending Spent(std::string_view tenant) const override;
+  // Returns what each tenant has used that has used anything this month, by name.
+  std::vector<std::pair<std::string, upstream::Spending>> AllSpent() const;
 
   struct ListArgs {
     int64_t limit = 50;                      // 1 to 1000
@@ -130,7 +142,6 @@ class Ledger final : public upstream::ExchangeLog {
   void Retire(int64_t now_us);
   void RetireParts(int64_t now_us);
   void Restore();
-  void RestoreClocks();
 
   const Options options_;
   const size_t step_records_;

@@ -42,7 +42,9 @@ constexpr Member<Sum> kSumMembers[] = {{"requests", &Sum::requests},
                                        {"day", &Sum::day},
                                        {"day_nanodollars", &Sum::day_nanodollars},
                                        {"month", &Sum::month},
-                                       {"month_nanodollars", &Sum::month_nanodollars}};
+                                       {"month_nanodollars", &Sum::month_nanodollars},
+                                       {"day_tokens", &Sum::day_tokens},
+                                       {"month_tokens", &Sum::month_tokens}};
 constexpr Member<SourceSum> kSourceMembers[] = {{"cached_tokens", &SourceSum::cached_tokens},
                                                 {"written_tokens", &SourceSum::written_tokens},
                                                 {"uncached_tokens", &SourceSum::uncached_tokens},
@@ -50,7 +52,9 @@ constexpr Member<SourceSum> kSourceMembers[] = {{"cached_tokens", &SourceSum::ca
 constexpr Member<BreakSum> kBreakMembers[] = {{"breaks", &BreakSum::breaks},
                                               {"lost_tokens", &BreakSum::lost_tokens},
                                               {"lost_nanodollars", &BreakSum::lost_nanodollars}};
-constexpr size_t kNumShown = 10;  // the members behind these are for limits only
+constexpr size_t kNumShown = 10;  // the members behind these are for budgets only
+// Rows of earlier versions end here. What they lack begins at 0.
+constexpr size_t kNumRequired = 14;
 
 int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
 
@@ -117,22 +121,38 @@ bool RestoreSum(std::string_view name, const nlohmann::json& json,
                 std::type_identity_t<std::span<const Member<S>>> members,
                 Totals::SeriesOf<S>& series) {
   S sum;
-  for (const Member<S>& member : members) {
-    const auto found = json.find(member.name);
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto found = json.find(members[i].name);
+    if (found == json.end() && i >= kNumRequired) continue;
     if (found == json.end() || !found->is_number_integer()) return false;
-    sum.*member.value = found->template get<int64_t>();
+    sum.*members[i].value = found->template get<int64_t>();
   }
   series.insert_or_assign(std::string(name), sum);
   return true;
 }
 
-// An amount of an earlier period is dropped, because nobody asks for that period any more.
-void AddTo(int64_t period, int64_t amount, int64_t& current, int64_t& sum) {
+// Begins the sums of a new period; returns false for an earlier one, because nobody asks for that
+// any more.
+bool EnterPeriod(int64_t period, int64_t& current, int64_t& nanodollars, int64_t& tokens) {
   if (period > current) {
     current = period;
-    sum = 0;
+    nanodollars = 0;
+    tokens = 0;
   }
-  if (period == current) sum += amount;
+  return period == current;
+}
+
+upstream::Spending SpendingOf(const Sum& sum, int64_t now_us) {
+  upstream::Spending spending;
+  if (sum.day == DayOf(now_us)) {
+    spending.dollars_today = static_cast<double>(sum.day_nanodollars) / 1e9;
+    spending.tokens_today = sum.day_tokens;
+  }
+  if (sum.month == MonthOf(now_us)) {
+    spending.dollars_this_month = static_cast<double>(sum.month_nanodollars) / 1e9;
+    spending.tokens_this_month = sum.month_tokens;
+  }
+  return spending;
 }
 
 }  // namespace
@@ -148,14 +168,22 @@ void Sum::Add(const RequestRecord& record) {
   cache_read_tokens += record.usage->cache_read_tokens;
   cache_write_tokens += record.usage->cache_write_tokens + record.usage->cache_write_1h_tokens;
   output_tokens += record.usage->output_tokens;
+  const int64_t tokens = record.usage->input_tokens() + record.usage->output_tokens;
+  const int64_t cost = record.cost ? record.cost->nanodollars : 0;
+  if (EnterPeriod(DayOf(record.time_us), day, day_nanodollars, day_tokens)) {
+    day_nanodollars += cost;
+    day_tokens += tokens;
+  }
+  if (EnterPeriod(MonthOf(record.time_us), month, month_nanodollars, month_tokens)) {
+    month_nanodollars += cost;
+    month_tokens += tokens;
+  }
   if (!record.cost) {
     ++unknown_cost;
     return;
   }
-  nanodollars += record.cost->nanodollars;
+  nanodollars += cost;
   uncached_nanodollars += record.cost->uncached_nanodollars;
-  AddTo(DayOf(record.time_us), record.cost->nanodollars, day, day_nanodollars);
-  AddTo(MonthOf(record.time_us), record.cost->nanodollars, month, month_nanodollars);
 }
 
 Sum& Totals::At(Kind kind, std::string_view name) {
@@ -188,14 +216,19 @@ void Totals::Add(const RequestRecord& record) {
 }
 
 upstream::Spending Totals::Spent(std::string_view tenant, int64_t now_us) const {
-  const auto found = series_[kTenant].find(tenant);
-  if (found == series_[kTenant].end()) return {};
-  const Sum& sum = found->second;
-  const auto dollars = [](bool current, int64_t nanodollars) {
-    return current ? static_cast<double>(nanodollars) / 1e9 : 0;
-  };
-  return {.dollars_today = dollars(sum.day == DayOf(now_us), sum.day_nanodollars),
-          .dollars_this_month = dollars(sum.month == MonthOf(now_us), sum.month_nanodollars)};
+  const Series& tenants = series_[kTenant];
+  auto found = tenants.find(tenant);
+  if (found == tenants.end() && tenants.size() + 1 >= kTenantsMax) found = tenants.find(kOther);
+  return found == tenants.end() ? upstream::Spending() : SpendingOf(found->second, now_us);
+}
+
+void Totals::ForEachSpending(
+    int64_t now_us,
+    const std::function<void(const std::string&, const upstream::Spending&)>& visit) const {
+  for (const auto& [name, sum] : series_[kTenant]) {
+    const bool is_used = sum.month_nanodollars > 0 || sum.month_tokens > 0;
+    if (is_used && sum.month == MonthOf(now_us)) visit(name, SpendingOf(sum, now_us));
+  }
 }
 
 Sum Totals::all() const {

@@ -1,5 +1,5 @@
 // Totals holds sums over requests: in total and by upstream, model and tenant, each tenant's
-// spending of today and this month, prompt tokens by source, and causes of broken prefixes. The
+// use of today and this month, prompt tokens by source, and causes of broken prefixes. The
 // sums count every request, including those whose records are gone, and outlive the process:
 // changed sums are handed out as rows to be written beside the records. Not thread-safe.
 #pragma once
@@ -29,11 +29,13 @@ struct Sum {
   int64_t output_tokens = 0;
   int64_t nanodollars = 0;
   int64_t uncached_nanodollars = 0;
-  // Set for limits only: days since 1970 and months since year 0, and what was spent in them.
+  // Set for budgets only: days since 1970 and months since year 0, and what was used in them.
   int64_t day = 0;
   int64_t day_nanodollars = 0;
   int64_t month = 0;
   int64_t month_nanodollars = 0;
+  int64_t day_tokens = 0;  // of prompts, cached ones included, and of answers
+  int64_t month_tokens = 0;
   bool changed = false;  // since the last write
   void Add(const RequestRecord& record);
 };
@@ -62,6 +64,8 @@ class Totals {
   static constexpr size_t kCausesMax = 32;
 
   void Add(const RequestRecord& record);
+  // Returns what the tenant has used in the day and the month of `now_us`. Tenants beyond those
+  // that are kept apart are held to their common sums, so that a flood of names escapes no budget.
   upstream::Spending Spent(std::string_view tenant, int64_t now_us) const;
 
   // Writes an object: {"since_us", "requests", …, "by_upstream": {NAME: …}, "by_model",
@@ -72,6 +76,10 @@ class Totals {
   // Calls `visit` for each upstream or model, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;
+  // Calls `visit` for each tenant that has used anything in the month of `now_us`.
+  void ForEachSpending(
+      int64_t now_us,
+      const std::function<void(const std::string&, const upstream::Spending&)>& visit) const;
   // Over all requests.
   Sum all() const;
   template <typename S>

@@ -27,6 +27,7 @@
 #include "gateway/service/service.h"
 #include "gateway/service/template_store.h"
 #include "gateway/session/sessions.h"
+#include "gateway/telemetry/budget_alerts.h"
 #include "gateway/telemetry/otlp/exporter.h"
 #include "gateway/telemetry/record_feed.h"
 #include "gateway/telemetry/record_metrics.h"
@@ -139,6 +140,7 @@ struct Beginning {
   std::string admin_token;
   session::summary::SummaryPrompt summary_prompt;
   std::unique_ptr<telemetry::otlp::Exporter> exporter = nullptr;  // null: nothing is sent
+  std::unique_ptr<telemetry::BudgetAlerts> budget_alerts = nullptr;
 };
 
 Result<Beginning> Begin(Runtime::Options& options) {
@@ -157,11 +159,15 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (!config.telemetry.endpoint.empty()) {
     KVGATE_TRY(exporter, telemetry::otlp::Exporter::Open(config.telemetry));
   }
+  auto budget_alerts = std::make_unique<telemetry::BudgetAlerts>();
+  KVGATE_TRY(auto budgets, budget_alerts->Read(config.keys, config.budgets));
+  budget_alerts->Take(std::move(budgets));
   return Beginning{.prices = std::move(prices),
                    .tier = std::move(tier),
                    .admin_token = std::move(admin_token),
                    .summary_prompt = std::move(summary_prompt),
-                   .exporter = std::move(exporter)};
+                   .exporter = std::move(exporter),
+                   .budget_alerts = std::move(budget_alerts)};
 }
 
 class OpenRuntime final : public Runtime {
@@ -175,6 +181,7 @@ class OpenRuntime final : public Runtime {
         prompt_metrics_(options_.registry),
         metrics_(options_.registry),
         exporter_(std::move(beginning.exporter)),
+        budget_alerts_(std::move(beginning.budget_alerts)),
         branches_(OpenBranches(config_, tier_)),
         prompts_({.prices = prices_,
                   .memory_bytes = config_.cache.prompt_memory_bytes,
@@ -189,7 +196,9 @@ class OpenRuntime final : public Runtime {
                      [this](auto& record, const auto& facts, auto& preparation) {
                        prompts_.Complete(record, facts, preparation);
                      },
-                 .on_record = [this](const auto& record) { OnRecord(record); }}),
+                 .on_record = [this](const auto& record) { OnRecord(record); },
+                 .on_use = [this](auto tenant,
+                                  const auto& use) { budget_alerts_->OnUse(tenant, use); }}),
         turns_(OpenTurns(config_, tier_)),
         sessions_(ToSessionOptions(config_, turns_.get(), std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
@@ -219,6 +228,7 @@ class OpenRuntime final : public Runtime {
     service_.AddCollector([this](auto& writer) { sessions_.Collect(writer); });
     service_.AddCollector([this](auto& writer) {
       feed_.Collect(writer);
+      budget_alerts_->Collect(writer);
       if (exporter_) exporter_->Collect(writer);
     });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
@@ -358,7 +368,9 @@ class OpenRuntime final : public Runtime {
     KVGATE_TRY(next, Reloadable(config_, std::move(next)));
     // A certificate that cannot be used must be found before anything has changed.
     if (server_) KVGATE_TRY_VOID(http::socket::ListenerTls::Open(ToTlsOptions(next)));
+    KVGATE_TRY(auto budgets, budget_alerts_->Read(next.keys, next.budgets));
     KVGATE_TRY_VOID(host_->Reload(ToTargetOptions(next)));
+    budget_alerts_->Take(std::move(budgets));
     if (server_) KVGATE_TRY_VOID(server_->Reload(ToTlsOptions(next)));
     KVGATE_LOG(kInfo, kSource, "configuration read again: {} upstreams, {} routes, {} keys{}",
                next.upstreams.size(), next.routes.size(), next.keys.size(),
@@ -396,6 +408,7 @@ class OpenRuntime final : public Runtime {
   metrics::GatewayMetrics metrics_;
   telemetry::RecordFeed feed_;
   const std::unique_ptr<telemetry::otlp::Exporter> exporter_;  // null: nothing is sent
+  const std::unique_ptr<telemetry::BudgetAlerts> budget_alerts_;
   const std::unique_ptr<service::BranchStore> branches_;
   service::Prompts prompts_;
   ledger::Ledger ledger_;

@@ -48,6 +48,7 @@ proxy::request::TargetOptions ToTargetOptions(const config::Config& config) {
   return {.upstreams = config.upstreams,
           .routes = config.routes,
           .keys = config.keys,
+          .tenant_budgets = config.budgets.tenant,
           .engine = config.engine,
           .metrics = config.metrics};
 }

@@ -114,10 +114,13 @@ class ExchangeObserver {
   virtual ExchangeTotals OnEnd(const ExchangeEnd& end) = 0;
 };
 
-// Dollars spent so far, for a key's limits.
+// What a tenant has used so far, for its budgets. A token of a prompt counts whether it was cached
+// or not.
 struct Spending {
   double dollars_today = 0;       // since midnight UTC
   double dollars_this_month = 0;  // since the first day of the month, UTC
+  int64_t tokens_today = 0;
+  int64_t tokens_this_month = 0;
 };
 
 class ExchangeLog {

@@ -39,6 +39,15 @@ TEST(Sha256Test, ContinuesFromTheUpdatesOfAnother) {
   EXPECT_EQ(second.Finish(), Sha256().Finish()) << "a finished digest has no updates";
 }
 
+TEST(HmacSha256Test, MatchesTheStandardsVectors) {  // RFC 4231, cases 2 and 6
+  EXPECT_EQ(ToHex(HmacSha256("Jefe", "what do ya want for nothing?").bytes),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(ToHex(HmacSha256(std::string(131, '\xaa'),
+                             "Test Using Larger Than Block-Size Key - Hash Key First")
+                      .bytes),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 TEST(Xxh3Test, DependsOnEveryByteAndTheSeed) {
   std::vector<std::byte> data(100);
   const auto base = Xxh3(data);

@@ -69,6 +69,7 @@ ROWS = {
     ("GET", "/kvgate/v1/requests/{id}"): Row("kOwn", None, "request"),
     ("GET", "/kvgate/v1/events"): Row("kOwn"),
     ("GET", "/kvgate/v1/advice"): Row("kOwn"),
+    ("GET", "/kvgate/v1/budgets"): Row("kOwn"),
     ("GET", "/kvgate/v1/templates"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes/{id}/export"): Row("kOwn", None, "prefix"),

@@ -148,6 +148,7 @@ CallPlace PlaceOf(Route route) {
     case Route::kModels:
     case Route::kModel:
     case Route::kEmbeddings:
+    case Route::kBudgets:
     case Route::kDashboardRoot:
     case Route::kDashboard:
     case Route::kDashboardAsset:
@@ -201,6 +202,11 @@ Response Answer(const ServiceCall& call) {
       return ToResponse(service.GetRequest(call.caller, place.argument));
     case Route::kAdvice:
       return ToResponse(data::Advise(service, call.caller, request::ParametersOf(call.target)));
+    case Route::kBudgets:
+      return ToResponse(data::Budgets({.service = service,
+                                       .caller = call.caller,
+                                       .table = call.targets->budgets,
+                                       .query = request::ParametersOf(call.target)}));
     case Route::kTemplates:
       return AnswerTemplates(call);
     case Route::kDashboardRoot:
@@ -298,6 +304,7 @@ Task<void> ServeOwnData(RequestContext& request) {
       std::make_shared<ServiceCall>(ServiceCall{.service = environment.service,
                                                 .prompts = environment.options.prompts,
                                                 .sessions = environment.options.sessions,
+                                                .targets = environment.targets.Get(),
                                                 .route = route,
                                                 .place = request.place(),
                                                 .target = std::string(request.head().target),

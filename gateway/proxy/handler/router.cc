@@ -60,6 +60,7 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/requests", Route::kRequests, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/requests/{id}", Route::kRequest, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/advice", Route::kAdvice, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/budgets", Route::kBudgets, Access::kOwn, OwnData},
     {"GET", "/kvgate/v1/events", Route::kEvents, Access::kOwn, Events},
     {"POST", "/kvgate/v1/explain", Route::kExplain, Access::kUser, Explanation},
     {"GET", "/kvgate/v1/templates", Route::kTemplates, Access::kOwn, OwnData},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "gateway/local/prefix_service.h"
@@ -114,14 +115,18 @@ std::string Caller::SentCredential(const upstream::Upstream* upstream) const {
 
 Result<void> Caller::Admit(std::string_view model, bool is_unknown,
                            const upstream::ExchangeLog* log) {
-  if (key_ == nullptr) return {};
-  upstream::Spending spending;
-  if (log != nullptr) spending = log->Spent(key_->name());
+  const int64_t now_us = WallClock::NowUs();
+  const config::BudgetLimits& limits = targets_->budgets.LimitsOf(tenant_);
+  std::vector<access::Budget> budgets;
+  if (log != nullptr && limits != config::BudgetLimits()) {
+    budgets = access::BudgetsOf(limits, log->Spent(tenant_), now_us);
+  }
+  if (key_ == nullptr) return access::CheckBudgets("This caller", budgets, now_us);
   return key_->Admit({.model = model,
                       .model_unknown = is_unknown,
-                      .dollars_today = spending.dollars_today,
-                      .dollars_month = spending.dollars_this_month,
-                      .now = SteadyClock::now()});
+                      .budgets = budgets,
+                      .now = SteadyClock::now(),
+                      .now_us = now_us});
 }
 
 std::function<bool(std::string_view)> Caller::ModelFilter() const {

@@ -57,8 +57,9 @@ class Caller {
   // the credential that was sent for a provider is forgotten.
   Caller InBackground() const;
 
-  // Counts a request against the limits of the key; an error if it exceeds them. `is_unknown`: the
-  // body may name a model but cannot be read. `log` knows what was spent; it may be null.
+  // Counts a request against the limits of the key, if there is one; an error if it exceeds them,
+  // or if a budget of the tenant is used up. `is_unknown`: the body may name a model but cannot be
+  // read. `log` knows what was spent; it may be null.
   Result<void> Admit(std::string_view model, bool is_unknown, const upstream::ExchangeLog* log);
   bool MayUse(std::string_view model) const { return key_ == nullptr || key_->Serves(model); }
   // Like MayUse, for use after the request has ended; it keeps the key alive.

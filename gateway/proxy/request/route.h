@@ -37,6 +37,7 @@ enum class Route : uint8_t {
   kRequests,
   kRequest,
   kAdvice,
+  kBudgets,
   kEvents,
   kExplain,
   kTemplates,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/access/budget.h"
 #include "gateway/access/gateway_keys.h"
 #include "gateway/proxy/request/target_options.h"
 #include "gateway/route/route_table.h"
@@ -24,6 +25,7 @@ namespace kvgate::proxy::request {
 struct Targets {
   std::unique_ptr<upstream::Upstreams> upstreams;
   std::unique_ptr<access::GatewayKeys> keys;
+  access::BudgetTable budgets;  // of all tenants
   std::unique_ptr<route::RouteTable> routes;
   config::UpstreamConfig engine;  // the local engine's mode and rules; see service::LocalUpstream
 

@@ -108,17 +108,16 @@ TEST(GatewayKeysTest, TokensStopTheRequestsThatFollow) {
   EXPECT_TRUE(key.Admit({.model = "", .now = now + seconds(31)}));
 }
 
-TEST(GatewayKeysTest, DollarsOfTheDayAndTheMonth) {
-  config::KeyConfig config = Config();
-  config.dollars_per_day = 1;
-  config.dollars_per_month = 10;
-  const auto keys = Open({config});
+TEST(GatewayKeysTest, ABudgetThatIsUsedUpRefusesWithItsRenewal) {
+  const auto keys = Open({Config()});
   GatewayKeys::Key& key = *keys->Find("the key");
-  EXPECT_TRUE(key.Admit({.model = "", .dollars_today = 0.99, .dollars_month = 9, .now = {}}));
-  EXPECT_THAT(key.Admit({.model = "", .dollars_today = 1, .now = {}}).error().detail,
-              HasSubstr("of today"));
-  EXPECT_THAT(key.Admit({.model = "", .dollars_month = 10, .now = {}}).error().detail,
-              HasSubstr("of this month"));
+  Budget budget{.limit = 1, .used = 0.99, .renews_us = 90'000'000};
+  EXPECT_TRUE(key.Admit({.model = "", .budgets = {&budget, 1}}));
+  budget.used = 1;
+  const Result<void> refused = key.Admit({.model = "", .budgets = {&budget, 1}});
+  EXPECT_EQ(refused.error().code, ErrorCode::kRateLimited);
+  EXPECT_EQ(refused.error().retry_after_seconds, 90);
+  EXPECT_THAT(refused.error().detail, HasSubstr("The key 'team' has used 1.00 of its 1.00"));
 }
 
 }  // namespace

@@ -215,6 +215,7 @@ key_env = "TEAM_KEY"
 models = ["gpt-*"]
 requests_per_minute = 60
 dollars_per_day = 2.5
+tokens_per_month = 1000000
 )",
                                   "f");
   ASSERT_TRUE(config) << config.error().messages[0];
@@ -229,7 +230,25 @@ dollars_per_day = 2.5
   EXPECT_EQ(config->upstreams[1].connect_timeout_ms, 250);
   ASSERT_EQ(config->keys.size(), 1u);
   EXPECT_EQ(config->keys[0].key_env, "TEAM_KEY");
-  EXPECT_EQ(config->keys[0].dollars_per_day, 2.5);
+  EXPECT_EQ(config->keys[0].budgets.dollars_per_day, 2.5);
+  EXPECT_EQ(config->keys[0].budgets.tokens_per_month, 1'000'000);
+}
+
+TEST(ParseConfigTest, BudgetsOfTenantsAndWhoIsToldOfThem) {
+  const auto config = ParseConfig(R"([budgets]
+dollars_per_month = 50
+tokens_per_day = 1000
+thresholds = [0.25, 1]
+webhook = "https://hooks.example/path"
+webhook_secret_env = "HOOK_SECRET"
+)",
+                                  "f");
+  ASSERT_TRUE(config) << config.error().messages[0];
+  EXPECT_EQ(config->budgets.tenant.dollars_per_month, 50);
+  EXPECT_EQ(config->budgets.tenant.tokens_per_day, 1000);
+  EXPECT_THAT(config->budgets.thresholds, ElementsAre(0.25, 1));
+  EXPECT_EQ(config->budgets.webhook, "https://hooks.example/path");
+  EXPECT_EQ(config->budgets.webhook_secret_env, "HOOK_SECRET");
 }
 
 TEST(ParseConfigTest, WhatAnUpstreamOrAKeyLacksIsNamed) {

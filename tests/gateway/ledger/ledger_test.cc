@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -571,6 +573,44 @@ TEST(LedgerTest, APreparationAddsToTheRecordBeforeItIsPricedAndCounted) {
   EXPECT_EQ(json["attribution"]["tools"]["nanodollars"], 9'000);
   EXPECT_EQ(json["provider_reason"], "tools_changed");
   EXPECT_EQ(Stats(ledger)["totals"]["by_source"]["tools"]["uncached_tokens"], 3);
+}
+
+TEST(LedgerTest, UsesOfATenantFollowOneAnotherWithoutAGap) {
+  MemoryMetaStore meta;
+  std::mutex mutex;
+  std::vector<Ledger::Use> uses;
+  const auto on_use = [&](std::string_view tenant, const Ledger::Use& use) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(tenant, "t");
+    uses.push_back(use);
+  };
+  {
+    Ledger ledger({.meta = &meta, .on_use = on_use});
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int i = 0; i < 50; ++i) ledger.Add(Record(thread * 50 + i));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    RequestRecord silent = Record(900);
+    silent.usage.reset();
+    ledger.Add(silent);
+    ASSERT_EQ(ledger.AllSpent().size(), 1u);
+    EXPECT_EQ(ledger.AllSpent()[0].first, "t");
+  }
+  ASSERT_EQ(uses.size(), 200u) << "a record without a usage uses nothing";
+  std::sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
+    return a.after.tokens_today < b.after.tokens_today;
+  });
+  int64_t tokens = 0;
+  for (const Ledger::Use& use : uses) {
+    EXPECT_EQ(use.before.tokens_today, tokens);
+    tokens = use.after.tokens_today;
+  }
+  Ledger again({.meta = &meta, .on_use = on_use});
+  again.Add(Record(901));
+  EXPECT_EQ(uses.back().before.tokens_today, tokens) << "a restart keeps the sums";
 }
 
 }  // namespace

@@ -91,6 +91,60 @@ TEST(TotalsTest, SpendingBeginsAnewWithTheDayAndTheMonth) {
   EXPECT_EQ(totals.Spent("b", kOctober31).dollars_today, 0);
 }
 
+TEST(TotalsTest, TokensOfTheDayAndTheMonthCountWithoutAPriceAndWithTheCache) {
+  Totals totals;
+  RequestRecord record = Priced("a", kOctober31, 0);
+  record.cost.reset();
+  record.usage = TokenUsage{.uncached_tokens = 1,
+                            .cache_read_tokens = 20,
+                            .cache_write_tokens = 300,
+                            .output_tokens = 4000};
+  totals.Add(record);
+  EXPECT_EQ(totals.Spent("a", kOctober31).tokens_today, 4321);
+  EXPECT_EQ(totals.Spent("a", kOctober31).tokens_this_month, 4321);
+  EXPECT_EQ(totals.Spent("a", kOctober31).dollars_today, 0);
+  record.time_us = kOctober31 + kDayUs;  // of November
+  totals.Add(record);
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).tokens_today, 4321);
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).tokens_this_month, 4321);
+}
+
+TEST(TotalsTest, RowsOfAnEarlierVersionHaveNoTokensOfTheDay) {
+  Totals totals;
+  totals.Add(Priced("a", kOctober31, 1'000'000'000));
+  Totals restored;
+  for (const auto& [key, value] : totals.TakeChanged()) {
+    Json row = Json::parse(value);
+    if (row.is_object()) {
+      row.erase("day_tokens");
+      row.erase("month_tokens");
+    }
+    EXPECT_TRUE(restored.Restore(key, row.dump())) << key;
+  }
+  EXPECT_EQ(restored.Spent("a", kOctober31).dollars_today, 1);
+  EXPECT_EQ(restored.Spent("a", kOctober31).tokens_today, 0);
+}
+
+TEST(TotalsTest, TenantsBeyondTheBoundAreHeldToTheirCommonSums) {
+  Totals totals;
+  for (int i = 0; i < 5000; ++i) {
+    totals.Add(Priced("tenant " + std::to_string(i), kOctober31, 1'000'000'000));
+  }
+  EXPECT_EQ(totals.Spent("tenant 7", kOctober31).dollars_today, 1);
+  EXPECT_EQ(totals.Spent("tenant 4999", kOctober31).dollars_today, 5000 - 4095);
+}
+
+TEST(TotalsTest, WhoHasUsedNothingThisMonthIsNotListed) {
+  Totals totals;
+  totals.Add(Priced("a", kOctober31, 1'000'000'000));
+  totals.Add(Priced("b", kOctober31 + kDayUs, 2'000'000'000));
+  std::string seen;
+  totals.ForEachSpending(kOctober31 + kDayUs, [&](const auto& tenant, const auto& spending) {
+    seen += tenant + " " + std::to_string(static_cast<int>(spending.dollars_this_month));
+  });
+  EXPECT_EQ(seen, "b 2");
+}
+
 TEST(TotalsTest, AFloodOfNamesIsBoundedAndLosesNothing) {
   Totals totals;
   for (int i = 0; i < 5000; ++i) {
@@ -125,6 +179,9 @@ TEST(TotalsTest, ChangedRowsRestoreTheSame) {
   }
   EXPECT_EQ(Written(restored), Written(totals));
   EXPECT_EQ(restored.Spent("a/b", kOctober31).dollars_this_month, 10e-9);
+  EXPECT_EQ(restored.Spent("a/b", kOctober31).tokens_today,
+            totals.Spent("a/b", kOctober31).tokens_today);
+  EXPECT_GT(restored.Spent("a/b", kOctober31).tokens_today, 0);
   EXPECT_TRUE(totals.TakeChanged().empty());
   totals.Add(Priced("", kOctober31, 1));
   EXPECT_EQ(totals.TakeChanged().size(), 5u) << "since, all, upstream, model and one tenant";

@@ -4,16 +4,21 @@
 
 #include <charconv>
 #include <cstdint>
+#include <map>
 #include <system_error>
 
+#include "base/clock.h"
 #include "gateway/advice/day_advice.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/ledger/rollup/rollup_key.h"
 #include "gateway/ledger/rollup/rollup_reader.h"
+#include "gateway/protocol/form/json_writer.h"
+#include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::proxy::handler::data {
 
 using access::Caller;
+using protocol::form::JsonWriter;
 
 namespace {
 
@@ -81,6 +86,50 @@ Result<std::string> Advise(const service::Service& service, const Caller& caller
   if (!query.empty()) return UnknownParameter(query.front().first);
   KVGATE_TRY(ledger::Ledger* const ledger, service.RequireLedger());
   return caller.is_admin() ? advice::AdviseDay(*ledger) : advice::AdviseDay(*ledger, caller.tenant);
+}
+
+namespace {
+
+void WriteTenant(const std::string& tenant, const access::BudgetTable& table,
+                 const upstream::Spending& spending, JsonWriter& json) {
+  json.BeginObject().Key("tenant").String(tenant);
+  json.Key("is_key").Bool(table.keys().contains(tenant));
+  json.Key("dollars_today").Number(spending.dollars_today);
+  json.Key("dollars_this_month").Number(spending.dollars_this_month);
+  json.Key("tokens_today").Integer(spending.tokens_today);
+  json.Key("tokens_this_month").Integer(spending.tokens_this_month);
+  json.Key("budgets").BeginArray();
+  for (const access::Budget& budget :
+       access::BudgetsOf(table.LimitsOf(tenant), spending, WallClock::NowUs())) {
+    json.BeginObject().Key("budget").String(access::BudgetName(budget.kind));
+    json.Key("limit").Number(budget.limit).Key("used").Number(budget.used);
+    json.Key("left").Number(budget.left()).Key("share").Number(budget.share());
+    json.Key("period_start").String(access::IsoTime(budget.begin_us));
+    json.Key("renews_at").String(access::IsoTime(budget.renews_us)).EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+}  // namespace
+
+Result<std::string> Budgets(const BudgetsArgs& args) {
+  KVGATE_TRY(ledger::Ledger* const ledger, args.service.RequireLedger());
+  if (!args.query.empty()) return UnknownParameter(args.query.front().first);
+  std::map<std::string, upstream::Spending> tenants;
+  if (args.caller.is_admin()) {
+    for (auto& [tenant, spending] : ledger->AllSpent()) tenants.emplace(tenant, spending);
+    for (const auto& [key, limits] : args.table.keys()) tenants.try_emplace(key);
+  } else {
+    tenants.emplace(args.caller.tenant, ledger->Spent(args.caller.tenant));
+  }
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("data").BeginArray();
+  for (const auto& [tenant, spending] : tenants) {
+    WriteTenant(tenant, args.table, spending, json);
+  }
+  json.EndArray().EndObject();
+  return body;
 }
 
 }  // namespace kvgate::proxy::handler::data

@@ -225,7 +225,7 @@ TEST(CallerTest, AKeysLimitsAreCountedAndSaid) {
   config::KeyConfig key = Key("team", "team-key");
   key.models = {"gpt-*"};
   key.requests_per_minute = 2;
-  key.dollars_per_day = 5;
+  key.budgets.dollars_per_day = 5;
   const auto targets = Open({.keys = {key}});
   Caller caller = Make(targets, {{.name = "x-api-key", .value = "team-key"}});
   test::TellingLog log;
@@ -243,6 +243,25 @@ TEST(CallerTest, AKeysLimitsAreCountedAndSaid) {
   EXPECT_GT(refused.error().retry_after_seconds, 0);
   Caller keyless = Make(Open({}), {});
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(keyless.Admit("any", true, nullptr));
+}
+
+TEST(CallerTest, ABudgetOfTenantsHoldsWithAKeyAndWithout) {
+  test::TellingLog log;
+  log.spending = {.tokens_today = 100};
+  const request::TargetOptions everyone{.tenant_budgets = {.tokens_per_day = 100}};
+  const Result<void> refused = Make(Open(everyone), {}).Admit("gpt-1", false, &log);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kRateLimited);
+  EXPECT_NE(refused.error().detail.find("This caller has used 100 of its 100 tokens a day"),
+            std::string::npos)
+      << refused.error().detail;
+  const auto keys =
+      Open({.keys = {Key("team", "team-key")}, .tenant_budgets = {.tokens_per_day = 100}});
+  Caller team = Make(keys, {{.name = "x-api-key", .value = "team-key"}});
+  EXPECT_EQ(team.Admit("gpt-1", false, &log).error().code, ErrorCode::kRateLimited);
+  log.spending = {.tokens_today = 99};
+  EXPECT_TRUE(team.Admit("gpt-1", false, &log));
+  EXPECT_TRUE(Make(Open(everyone), {}).Admit("gpt-1", false, &log));
 }
 
 TEST(CallerTest, AFilterOfModelsOutlivesItsCallerAndAReload) {
