@@ -53,6 +53,7 @@ PARTS = {
     "sdk": "base gateway/config gateway/ledger gateway/metrics gateway/proxy gateway/runtime "
            "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
+    "gateway/cli/agents": "base gateway/cli/server gateway/cli/terminal gateway/config store",
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/plan": "base engine/model engine/modelfile gateway/cli/server kernels "
                         "kernels/cpu store",
@@ -62,9 +63,9 @@ PARTS = {
                      "gateway/cli/server gateway/cli/terminal kernels kernels/cpu kernels/cuda "
                      "store",
     "gateway/cli": "base engine engine/kv engine/model engine/modelfile engine/text "
-                   "gateway/access gateway/advice gateway/bench gateway/cli/machine "
-                   "gateway/cli/plan gateway/cli/server gateway/cli/terminal gateway/config "
-                   "gateway/http "
+                   "gateway/access gateway/advice gateway/bench gateway/cli/agents "
+                   "gateway/cli/machine gateway/cli/plan gateway/cli/server "
+                   "gateway/cli/terminal gateway/config gateway/http "
                    "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/replay "
                    "gateway/route gateway/runtime gateway/service gateway/session "
                    "gateway/upstream kernels kernels/cpu kernels/cuda store",
@@ -164,6 +165,11 @@ TESTED_ELSEWHERE = {
     "sdk/src/transport/in_process_job.cc": "tests/sdk/conformance_test.cc",
     "sdk/src/transport/remote.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "gateway/cli/advise.cc": "tests/e2e/ledger_test.py",
+    "gateway/cli/agents.cc": "tests/e2e/agents_test.py",
+    "gateway/cli/agents/own_server.cc": "tests/e2e/agents_test.py",
+    "gateway/cli/agents/run_agent.cc": "tests/e2e/agents_test.py",
+    "gateway/cli/agents/run_server.cc": "tests/e2e/agents_test.py",
+    "gateway/cli/agents/setup_command.cc": "tests/e2e/agents_test.py",
     "gateway/cli/bench.cc": "tests/gateway/bench/bench_engine_test.cc",
     "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",

@@ -37,5 +37,7 @@ void AddBench(CLI::App& app, Run& chosen);
 void AddPlan(CLI::App& app, Run& chosen);
 void AddExplain(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
+void AddRun(CLI::App& app, Run& chosen);
+void AddSetup(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

@@ -48,6 +48,8 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddPlan(app, chosen);
   kvgate::cli::AddExplain(app, chosen);
   kvgate::cli::AddDoctor(app, chosen);
+  kvgate::cli::AddRun(app, chosen);
+  kvgate::cli::AddSetup(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

@@ -63,7 +63,7 @@ Result<int> Render(const std::string& template_path, const std::string& input_pa
     if (text != nullptr) input.now = jinja::ParseTime(*text);
     if (!input.now) {
       return BadInput(
-          fmt::format("{}: now must be a time like \"2026-03-14 09:26:53\"", input_path));
+          fmt::format("{}: now must be a time like \"2026-03-14T09:26:53\"", input_path));
     }
   }
   input.variables = given;

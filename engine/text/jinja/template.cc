@@ -162,7 +162,9 @@ bool Template::Mentions(std::string_view name) const {
 
 std::optional<std::tm> ParseTime(std::string_view text) {
   std::tm time{};
-  const std::string copy(text);
+  std::string copy(text);
+  constexpr size_t kDateBytes = 10;  // ISO 8601 has a T behind the date
+  if (copy.size() > kDateBytes && copy[kDateBytes] == 'T') copy[kDateBytes] = ' ';
   int used = 0;
   const int fields =
       std::sscanf(copy.c_str(), "%4d-%2d-%2d %2d:%2d:%2d%n", &time.tm_year, &time.tm_mon,

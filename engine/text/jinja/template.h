@@ -63,7 +63,8 @@ class Template {
   std::unique_ptr<const Compiled> compiled_;
 };
 
-// Parses "2026-03-14 09:26:53". Returns nothing if it is not a valid time.
+// Parses "2026-03-14 09:26:53", or with a T between date and time. Returns nothing if it is not a
+// valid time.
 std::optional<std::tm> ParseTime(std::string_view text);
 
 }  // namespace kvgate::jinja

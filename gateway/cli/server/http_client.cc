@@ -113,6 +113,8 @@ class Exchange {
   Result<void> Feed(std::string_view piece) {
     boost::beast::error_code code;
     if (piece.empty()) {
+      // The parser takes an end without any byte for a whole answer.
+      if (!parser_.got_some()) return Unreachable(request_.url, "it closed the connection");
       parser_.put_eof(code);
       if (code || !parser_.is_done()) return Unreachable(request_.url, "it closed the connection");
       return {};

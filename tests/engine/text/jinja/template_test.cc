@@ -111,6 +111,12 @@ TEST(TemplateTest, TheTimeIsTheOneGiven) {
   EXPECT_FALSE(ParseTime("2026-02-30 00:00:00"));
   EXPECT_FALSE(ParseTime("2026-02-03 00:00:00 "));
   EXPECT_FALSE(ParseTime("2026-02-03"));
+  EXPECT_FALSE(ParseTime("2026-02-03T"));
+  EXPECT_FALSE(ParseTime("2026-02-03TT00:00:00"));
+  std::optional<std::tm> spaced = ParseTime("2026-03-14 09:26:53");
+  std::optional<std::tm> iso = ParseTime("2026-03-14T09:26:53");
+  ASSERT_TRUE(spaced && iso);
+  EXPECT_EQ(timegm(&*iso), timegm(&*spaced));
 }
 
 }  // namespace
