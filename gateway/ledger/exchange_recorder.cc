@@ -46,6 +46,7 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
   record.session = start.session;
   record.stream = start.stream;
   record.purpose = start.purpose;
+  if (start.fields != nullptr) record.caller_trace = upstream::wire::TraceOfCaller(*start.fields);
   record.received_bytes = start.body.size();
   record.usage_unknown = "no answer";
   return record;

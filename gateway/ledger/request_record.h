@@ -13,6 +13,7 @@
 #include "gateway/ledger/segment/record_segment.h"
 #include "gateway/ledger/usage.h"
 #include "gateway/upstream/wire/dialect.h"
+#include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::ledger {
 
@@ -135,6 +136,8 @@ struct RequestRecord {
   // client's. It is not stored: the attribution is.
   std::string purpose;
   std::string provider_reason;  // the provider's own reason for a miss
+  // The span of the caller that this request belongs to; absent: it named none. It is not stored.
+  std::optional<upstream::wire::TraceContext> caller_trace;
 };
 
 // Returns true if the request was answered with status 400 or above, or its answer was cut off.

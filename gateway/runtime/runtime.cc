@@ -304,6 +304,7 @@ class OpenRuntime final : public Runtime {
     options.requests.sessions = &sessions_;
     options.requests.prices = &prices_;
     options.requests.feed = &feed_;
+    options.requests.has_spans = exporter_ != nullptr && config_.telemetry.spans;
     KVGATE_TRY(host_, proxy::host::Host::Open(options, service_));
     return {};
   }

@@ -91,7 +91,9 @@ CompletionStart::CompletionStart(Service& service, const Service::StartArgs& arg
       .key = args.prompt && args.prompt->key != nullptr ? std::string_view(args.prompt->key->name)
                                                         : std::string_view(),
       .session = args.prompt ? SessionOf(args.prompt->fields) : std::string_view(),
-      .purpose = args.purpose});
+      .purpose = args.purpose,
+      .caller_trace =
+          args.prompt ? upstream::wire::TraceOfCaller(args.prompt->fields) : std::nullopt});
   if (service.draining_.load()) {
     Fail(MakeError(ErrorCode::kUnavailable, "service",
                    "The server is shutting down and takes no new requests."));

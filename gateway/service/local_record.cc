@@ -71,6 +71,7 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   record_.key = args.key;
   record_.session = args.session;
   record_.purpose = args.purpose;
+  record_.caller_trace = args.caller_trace;
   record_.usage_unknown = "no answer";
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "gateway/ledger/ledger.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/service/prompts.h"
+#include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::service {
 
@@ -25,6 +27,7 @@ class LocalRecord {
     std::string_view key = {};      // the name of the caller's [[key]]
     std::string_view session = {};  // as the caller named it
     std::string_view purpose = {};  // as RequestRecord::purpose
+    std::optional<upstream::wire::TraceContext> caller_trace = {};
   };
   explicit LocalRecord(const Args& args);
   // Records that the client left if the request has not finished by then.

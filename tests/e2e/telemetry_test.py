@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Spans and metrics for an OpenTelemetry collector: what they say of forwarded and local requests,
-and that a collector which hangs, refuses, fails or is not there costs no request anything."""
+whose children spans are, and that a collector which hangs, refuses, fails or is not there costs no
+request anything."""
 
 import json
 import os
@@ -18,6 +19,8 @@ from provider_simulator import Simulator  # noqa: E402
 
 KEY = {"Authorization": "Bearer sk-test"}
 SECRET_WORDS = "words that nobody else may read"
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+CALLERS_SPAN = f"00-{TRACE}-{PARENT}"
 
 
 class TelemetryTest(Case):
@@ -29,13 +32,18 @@ class TelemetryTest(Case):
         self.addCleanup(self.collector.__exit__)
 
     def gateway(self, more="", endpoint=None):
-        path = self.folder / "kvgate.toml"
-        path.write_text(f"""
+        return self.serve(arguments=["--config", str(self.config(f"""
 [telemetry]
 endpoint = "{endpoint or self.collector.url}"
 interval_seconds = 1
 timeout_seconds = 1
 {more}
+"""))])
+
+    def config(self, telemetry):
+        path = self.folder / "kvgate.toml"
+        path.write_text(f"""
+{telemetry}
 [[upstream]]
 name = "main"
 dialect = "anthropic"
@@ -46,7 +54,7 @@ name = "open"
 base_url = "{self.provider.url}/v1"
 models = ["gpt-*"]
 """)
-        return self.serve(arguments=["--config", str(path)])
+        return path
 
     def ask(self, running, stream=True, text=SECRET_WORDS, model="gpt-5.5", headers=None):
         body = {"model": model, "stream": stream, "max_tokens": 40,
@@ -106,6 +114,80 @@ models = ["gpt-*"]
         whole = json.dumps(self.collector.requests)
         self.assertNotIn(SECRET_WORDS, whole)
         self.assertNotIn("sk-test", whole)
+
+    def asked_with(self, running, traceparent, **arguments):
+        """The reply, and the traceparent that its upstream got."""
+        headers = {"traceparent": traceparent, "tracestate": "vendor=opaque"}
+        reply = self.ask(running, headers=headers, **arguments)
+        sent = self.provider.requests[-1]
+        self.assertEqual([value for name, value in sent.headers if name.lower() == "tracestate"],
+                         ["vendor=opaque"])
+        found = [value for name, value in sent.headers if name.lower() == "traceparent"]
+        self.assertEqual(len(found), 1, found)
+        return reply, found[0]
+
+    def test_a_span_is_the_callers_child_and_the_parent_of_what_the_upstream_does(self):
+        running = self.gateway()
+        # A later version is read by its first four fields.
+        for given in (CALLERS_SPAN + "-01", "cc" + CALLERS_SPAN[2:] + "-01-more"):
+            with self.subTest(traceparent=given):
+                reply, sent = self.asked_with(running, given)
+                span = self.span_of(reply)
+                self.assertEqual(span["traceId"], TRACE)
+                self.assertEqual(span["parentSpanId"], PARENT)
+                self.assertEqual(sent, f"00-{TRACE}-{span['spanId']}-01")
+                self.assertNotEqual(span["spanId"], PARENT)
+
+    def test_a_local_request_is_the_callers_child(self):
+        running = self.gateway()
+        reply = self.assert_ok(running.chat([{"role": "user", "content": "hello"}], max_tokens=4,
+                                            headers={"traceparent": CALLERS_SPAN + "-01"}))
+        span = self.span_of(reply)
+        self.assertEqual((span["traceId"], span["parentSpanId"]), (TRACE, PARENT))
+        self.assertEqual(self.provider.requests, [])
+
+    def test_an_invalid_traceparent_is_ignored(self):
+        running = self.gateway()
+        for given in ("ff" + CALLERS_SPAN[2:] + "-01", f"00-{'0' * 32}-{PARENT}-01",
+                      f"00-{TRACE}-{'0' * 16}-01", CALLERS_SPAN.upper() + "-01",
+                      CALLERS_SPAN + "-01-more", "garbage"):
+            with self.subTest(traceparent=given):
+                reply, sent = self.asked_with(running, given)
+                span = self.span_of(reply)
+                self.assertNotIn("parentSpanId", span)
+                self.assertEqual(sent, f"00-{span['traceId']}-{span['spanId']}-01")
+                self.assertNotEqual(span["traceId"], TRACE)
+
+    def test_what_the_caller_does_not_sample_counts_and_is_no_span(self):
+        running = self.gateway()
+        reply, sent = self.asked_with(running, CALLERS_SPAN + "-00")
+        self.assertRegex(sent, f"^00-{TRACE}-[0-9a-f]{{16}}-00$")
+        self.assertNotIn(PARENT, sent)
+        self.span_of(self.ask(running))  # it was asked for later, and has come
+        wanted = reply.headers["x-kvgate-request-id"]
+        self.assertNotIn(wanted, [span["attributes"]["kvgate.request_id"]
+                                  for span in self.collector.spans()])
+
+        def counted():
+            found = self.collector.metrics().get("gen_ai.client.operation.duration", [])
+            return sum(int(point["count"]) for point in found) == 2
+
+        wait_until(counted, "both operations")
+        self.assertEqual(self.value(running, "kvgate_telemetry_dropped_total"), 0)
+
+    def test_without_spans_a_traceparent_passes_as_it_came(self):
+        given = CALLERS_SPAN + "-01"
+        for more in ("spans = false", "no telemetry"):
+            with self.subTest(more):
+                if more == "no telemetry":
+                    running = self.serve(arguments=["--config", str(self.config(""))])
+                else:
+                    running = self.gateway(more)
+                _, sent = self.asked_with(running, given)
+                self.assertEqual(sent, given)
+                self.ask(running)
+                self.assertEqual(self.provider.requests[-1].header("traceparent"), "")
+                running.terminate()
 
     def test_metrics_sum_what_requests_used(self):
         running = self.gateway()

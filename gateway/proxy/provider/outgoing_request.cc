@@ -12,8 +12,10 @@
 #include "base/log.h"
 #include "gateway/proxy/work/body_pool.h"
 #include "gateway/service/output_cap.h"
+#include "gateway/telemetry/otlp/span.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/content_decoder.h"
+#include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::proxy::provider {
 
@@ -33,6 +35,7 @@ constexpr size_t kMadeHereBytes = 256 * 1024;
 // Waiting is better than sending a conversation without what it has sent before, which costs its
 // cached prefix. It happens once for each conversation.
 constexpr std::chrono::seconds kRecallTime{2};
+constexpr std::string_view kTraceparent = "traceparent";
 
 // Adds a field, or an item to the list in a field that is there. `lists` holds the new values, and
 // has room for one.
@@ -46,6 +49,15 @@ void AddField(std::string_view name, std::string_view value, std::vector<std::st
   } else if (found->value.find(value) == std::string_view::npos) {
     found->value = lists.emplace_back(std::string(found->value) + "," + std::string(value));
   }
+}
+
+// Returns the traceparent of the request's span; empty if it is none, so that the caller's passes.
+std::string OwnTraceparent(const RequestContext& request) {
+  if (!request.environment().options.has_spans) return "";
+  if (!telemetry::otlp::IsSpan(request.kind().endpoint)) return "";
+  const request::RequestHead& head = request.head();
+  return upstream::wire::TraceparentOf(
+      upstream::wire::OwnTrace(head.request_id, upstream::wire::TraceOfCaller(head.fields)));
 }
 
 }  // namespace
@@ -231,7 +243,8 @@ std::string OutgoingRequest::Head() const {
   const upstream::Upstream& upstream = args_.upstream;
   HeaderFields added;
   HeaderFields own;  // most requests go out with the fields that they came with
-  const bool has_own = translation_ || !prompt_.headers.empty();
+  const std::string traceparent = OwnTraceparent(request);
+  const bool has_own = translation_ || !prompt_.headers.empty() || !traceparent.empty();
   if (translation_) {
     added = translation_->added();
     own = translation_->FieldsOf(request.head().fields);
@@ -241,6 +254,12 @@ std::string OutgoingRequest::Head() const {
   std::vector<std::string> lists;
   lists.reserve(prompt_.headers.size());
   for (const auto& [name, value] : prompt_.headers) AddField(name, value, lists, own, added);
+  if (!traceparent.empty()) {
+    std::erase_if(own, [](const upstream::wire::HeaderField& field) {
+      return upstream::wire::SameName(field.name, kTraceparent);
+    });
+    added.push_back({.name = kTraceparent, .value = traceparent});
+  }
   const std::string target =
       upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
                                      translation_ ? translation_->path() : request.head().target);

@@ -44,6 +44,8 @@ struct Options {
   telemetry::RecordFeed* feed = nullptr;
   // What is known of providers' caches; null: nothing is.
   const ledger::Prices* prices = nullptr;
+  // Requests become spans at a collector, so that upstreams are told which one they belong to.
+  bool has_spans = false;
 };
 
 struct Environment {

@@ -232,7 +232,7 @@ class ThreadExporter final : public Exporter {
     }
     for (Span& span : taken) {
       if (config_.metrics) sums_.Add(span);
-      if (!config_.spans) continue;
+      if (!config_.spans || !span.context.is_sampled()) continue;
       if (spans_.size() >= static_cast<size_t>(config_.queue)) {
         spans_.pop_front();
         num_dropped_.fetch_add(1, std::memory_order_relaxed);

@@ -110,10 +110,14 @@ void WriteUsage(const Span& span, Attributes& attributes) {
 
 }  // namespace
 
+bool IsSpan(Endpoint endpoint) { return !OperationOf(endpoint).empty(); }
+
 std::optional<Span> SpanOf(const RequestRecord& record) {
   const std::string_view operation = OperationOf(record.endpoint);
   if (operation.empty()) return std::nullopt;
   Span span{.id = record.id,
+            .context = upstream::wire::OwnTrace(record.id, record.caller_trace),
+            .parent_id = record.caller_trace ? record.caller_trace->span_id : "",
             .start_us = record.time_us,
             .duration_us = std::max<int64_t>(0, record.timings.total_us),
             .is_local = record.upstream == kLocal,
@@ -160,10 +164,9 @@ void WriteScope(JsonWriter& json) {
 }
 
 void WriteSpan(const Span& span, JsonWriter& json) {
-  // The request's id is random and 12 bytes long, so that it can be found by the trace's: a trace
-  // has 16, and a span the last 8.
-  const std::string trace = fmt::format("{:0>32}", span.id).substr(0, 32);
-  json.BeginObject().Key("traceId").String(trace).Key("spanId").String(trace.substr(16));
+  json.BeginObject().Key("traceId").String(span.context.trace_id);
+  json.Key("spanId").String(span.context.span_id);
+  if (!span.parent_id.empty()) json.Key("parentSpanId").String(span.parent_id);
   const std::string name = fmt::format("{} {}", span.operation, span.model);
   json.Key("name").String(name).Key("kind");
   json.Integer(span.is_local ? kKindInternal : kKindClient);

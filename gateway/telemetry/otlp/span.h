@@ -9,11 +9,15 @@
 
 #include "gateway/ledger/request_record.h"
 #include "gateway/protocol/form/json_writer.h"
+#include "gateway/upstream/wire/dialect.h"
+#include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::telemetry::otlp {
 
 struct Span {
   std::string id = {};  // the request's: 24 hex digits
+  upstream::wire::TraceContext context = {};
+  std::string parent_id = {};  // the caller's span; empty: it begins its trace
   int64_t start_us = 0;
   int64_t duration_us = 0;
   bool is_local = false;
@@ -38,7 +42,10 @@ struct Span {
   int64_t lost_tokens = 0;
 };
 
-// Returns nullopt for a request that asks no model for anything.
+// Returns true if requests to this endpoint are spans: those that ask a model for something.
+bool IsSpan(upstream::wire::Endpoint endpoint);
+// Returns nullopt for a request that is none. A span that its caller does not sample is returned
+// too, because it counts in the metrics.
 std::optional<Span> SpanOf(const ledger::RequestRecord& record);
 
 // Writes one element of "spans" in OTLP's JSON.

@@ -66,6 +66,20 @@ TEST_F(ExchangeRecorderTest, TheTimesOfAStreamsPiecesAreThoseOfItsTokens) {
   EXPECT_EQ(record_.timings.tpot_us, 25'000);
 }
 
+TEST_F(ExchangeRecorderTest, TheSpanOfTheCallerIsThatOfItsTraceparent) {
+  const upstream::wire::HeaderFields fields = {
+      {"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}};
+  upstream::ExchangeStart start = Start();
+  start.fields = &fields;
+  ExchangeRecorder recorder(
+      start,
+      {.sink = [this](RequestRecord record) { record_ = std::move(record); }, .digests = digests_});
+  recorder.OnEnd({.status = 200, .error = {}});
+  EXPECT_EQ(record_.caller_trace.value().span_id, "00f067aa0ba902b7");
+  Begin()->OnEnd({.status = 200, .error = {}});
+  EXPECT_FALSE(record_.caller_trace);
+}
+
 TEST_F(ExchangeRecorderTest, AWholeExchangeIsRecordedAsItWas) {
   auto recorder = Begin();
   recorder->OnSent(kBody, kBody);

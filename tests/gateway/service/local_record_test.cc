@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "tests/store/memory_meta_store.h"
@@ -22,6 +23,19 @@ class LocalRecordTest : public testing::Test {
   store::MemoryMetaStore meta_;
   ledger::Ledger ledger_{{.meta = &meta_}};
 };
+
+TEST_F(LocalRecordTest, TheSpanOfTheCallerIsTold) {
+  std::optional<upstream::wire::TraceContext> told;
+  ledger::Ledger ledger(
+      {.meta = &meta_, .on_record = [&](const auto& record) { told = record.caller_trace; }});
+  LocalRecord::Args args = Args();
+  args.ledger = &ledger;
+  LocalRecord(args).End();
+  EXPECT_FALSE(told);
+  args.caller_trace = {.trace_id = std::string(32, 'a'), .span_id = std::string(16, 'b')};
+  LocalRecord(args).End();
+  EXPECT_EQ(told, args.caller_trace);
+}
 
 TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   {

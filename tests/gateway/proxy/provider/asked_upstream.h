@@ -47,6 +47,7 @@ class AskedUpstream : private proxy::request::Watcher {
     std::string dialect = "openai";
     bool has_key = false;  // the operator's
     bool has_log = true;
+    bool has_spans = false;
     config::UpstreamConfig config = {};
     config::KeyConfig key = {};  // the callers'; without a name there are none
     service::Prompts* prompts = nullptr;
@@ -57,13 +58,14 @@ class AskedUpstream : private proxy::request::Watcher {
           Play(peer, parts, is_held);
         }),
         ask(std::move(setup.request)),
-        proxy(
-            {.targets = {.upstreams = {Config(setup, server.port())},
-                         .keys = setup.key.name.empty()
-                                     ? std::vector<config::KeyConfig>{}
-                                     : std::vector<config::KeyConfig>{setup.key}},
-             .options = {.exchange_log = setup.has_log ? &log : nullptr, .prompts = setup.prompts},
-             .bodies = setup.bodies}),
+        proxy({.targets = {.upstreams = {Config(setup, server.port())},
+                           .keys = setup.key.name.empty()
+                                       ? std::vector<config::KeyConfig>{}
+                                       : std::vector<config::KeyConfig>{setup.key}},
+               .options = {.exchange_log = setup.has_log ? &log : nullptr,
+                           .prompts = setup.prompts,
+                           .has_spans = setup.has_spans},
+               .bodies = setup.bodies}),
         sink(proxy.io()),
         request(proxy.Open(ask, sink)) {}
   ~AskedUpstream() override { sink.Watch(nullptr); }

@@ -109,6 +109,38 @@ TEST(OutgoingRequestTest, TheGatewaysOwnKeyIsNeverSent) {
   }
 }
 
+TEST(OutgoingRequestTest, TheSpanOfTheRequestStandsWhereItsCallersStood) {
+  const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const std::string callers = "00-" + trace + "-00f067aa0ba902b7-00";
+  const auto head_of = [&](bool has_spans, const char* path, const char* dialect) {
+    AskedUpstream asked({.request = {.path = path,
+                                     .body = ChatBody(),
+                                     .fields = {{"Traceparent", callers}, {"tracestate", "a=b"}}},
+                         .dialect = dialect,
+                         .has_spans = has_spans});
+    EXPECT_TRUE(asked.Build());
+    EXPECT_EQ(asked.outgoing->received(), ChatBody());
+    const std::string own = upstream::wire::TraceparentOf(upstream::wire::OwnTrace(
+        asked.request->head().request_id, upstream::wire::ParseTraceparent(callers)));
+    return std::pair(asked.outgoing->Head(), "traceparent: " + own + "\r\n");
+  };
+  for (const char* const dialect : {"openai", "anthropic"}) {
+    const auto [head, own] = head_of(true, "/v1/chat/completions", dialect);
+    EXPECT_THAT(head, HasSubstr(own));
+    EXPECT_THAT(own, HasSubstr("00-" + trace + "-"));
+    EXPECT_THAT(own, HasSubstr("-00\r\n")) << "the caller does not sample";
+    EXPECT_THAT(head, Not(HasSubstr("Traceparent")));
+    EXPECT_THAT(head, HasSubstr("tracestate: a=b\r\n"));
+  }
+  // Nothing is said where there is no span of ours.
+  for (const auto& [has_spans, path] :
+       {std::pair(false, "/v1/chat/completions"), std::pair(true, "/v1/other")}) {
+    const auto [head, own] = head_of(has_spans, path, "openai");
+    EXPECT_THAT(head, HasSubstr("Traceparent: " + callers + "\r\ntracestate: a=b\r\n")) << path;
+    EXPECT_THAT(head, Not(HasSubstr("traceparent"))) << path;
+  }
+}
+
 TEST(OutgoingRequestTest, WhatTheOtherDialectCannotSayIsAnErrorThatNamesIt) {
   AskedUpstream asked({.request = {.body = R"({"model":"m-1","n":3,"messages":[)"
                                            R"({"role":"user","content":"hi"}]})"},

@@ -113,6 +113,24 @@ TEST(ExporterTest, WhatIsRefusedForGoodIsDroppedAndCounted) {
   EXPECT_THAT(Text(*exporter), HasSubstr("kvgate_telemetry_spans_sent_total 0\n"));
 }
 
+TEST(ExporterTest, WhatItsCallerDoesNotSampleIsNotSentAndNotCountedAsDropped) {
+  const Collector collector("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+  const auto exporter = Exporter::Open(ConfigFor(collector.url()), Nothing).value();
+  ledger::RequestRecord unsampled = Record();
+  unsampled.caller_trace = {
+      .trace_id = std::string(32, 'a'), .span_id = std::string(16, 'b'), .flags = 0};
+  exporter->Add(unsampled);
+  exporter->Add(Record());
+  exporter->Add(unsampled);
+  EXPECT_TRUE(test::WaitUntil(
+      [&] {
+        return Text(*exporter).find("kvgate_telemetry_spans_sent_total 0\n") == std::string::npos;
+      },
+      "the sampled one is sent"));
+  EXPECT_THAT(Text(*exporter), HasSubstr("kvgate_telemetry_spans_sent_total 1\n"));
+  EXPECT_THAT(Text(*exporter), HasSubstr("kvgate_telemetry_dropped_total 0\n"));
+}
+
 TEST(ExporterTest, NobodyThereMeansThatTheOldestAreDropped) {
   config::TelemetryConfig config = ConfigFor("http://127.0.0.1:1");
   config.queue = 3;

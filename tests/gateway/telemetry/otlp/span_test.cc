@@ -123,9 +123,24 @@ TEST(SpanTest, OnlyRequestsForAModelAreSpans) {
                               upstream::wire::Endpoint::kCountTokens}) {
     record.endpoint = endpoint;
     EXPECT_FALSE(SpanOf(record));
+    EXPECT_FALSE(IsSpan(endpoint));
   }
   record.endpoint = upstream::wire::Endpoint::kEmbeddings;
   EXPECT_EQ(SpanOf(record)->operation, "embeddings");
+  EXPECT_TRUE(IsSpan(record.endpoint));
+}
+
+TEST(SpanTest, ACallersSpanIsTheParentAndItsTraceTheSpans) {
+  RequestRecord record = Record();
+  EXPECT_FALSE(JsonOf(record).contains("parentSpanId"));
+  EXPECT_TRUE(SpanOf(record)->context.is_sampled());
+  record.caller_trace = {
+      .trace_id = std::string(32, 'a'), .span_id = std::string(16, 'b'), .flags = 0};
+  const Json span = JsonOf(record);
+  EXPECT_EQ(span["traceId"], std::string(32, 'a'));
+  EXPECT_EQ(span["parentSpanId"], std::string(16, 'b'));
+  EXPECT_EQ(span["spanId"], "89abcdef01234567");
+  EXPECT_FALSE(SpanOf(record)->context.is_sampled());
 }
 
 TEST(SpanTest, AShortIdStillMakesATrace) {
