@@ -94,7 +94,8 @@ void AddEngineFlags(CLI::App& app, ConfigFlags& flags) {
       [&flags](const std::vector<std::string>& settings) {
         for (const std::string& setting : settings) AddSetting(setting, flags);
       },
-      "TABLE.KEY=VALUE: any key of the configuration");
+      "TABLE.KEY=VALUE: any key of the configuration")
+      ->allow_extra_args(false);  // else the last one takes the -- of `kvgate run` with it
 }
 
 void AddServerFlags(CLI::App& app, ConfigFlags& flags) {

@@ -185,6 +185,16 @@ class RunTest(AgentCase):
         self.assertIn("kvgate: 1 request, ", made.stderr)
         self.assertEqual(self.provider.requests, [])
 
+    def test_settings_may_stand_right_before_the_agents_command(self):
+        data = f"store.data_dir={self.folder / 'data'}"
+        for settings in (["--set=limits.connections=9"],
+                         ["--set", data, "--set", "limits.connections=9"]):
+            made = self.run_agent("claude", "--ask", "-p", "x", options=settings)
+            self.assertEqual(made.stdout, "claude-sonnet-4-5\n")
+            self.assertIn("kvgate: 1 request, ", made.stderr)
+        self.assertIn("limits.nothing", self.run_agent(
+            "claude", options=["--set", data, "--set", "limits.nothing=9"], code=2).stderr)
+
     def test_a_server_that_cannot_start_says_why(self):
         self.config.write_text("[store]\nnothing = 1\n")
         self.assertIn("nothing", self.run_agent("claude", code=2).stderr)
