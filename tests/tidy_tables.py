@@ -54,6 +54,7 @@ PARTS = {
            "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/agents": "base gateway/cli/server gateway/cli/terminal gateway/config store",
+    "gateway/cli/init": "base gateway/cli/agents gateway/config",
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/plan": "base engine/model engine/modelfile gateway/cli/server kernels "
                         "kernels/cpu store",
@@ -64,7 +65,7 @@ PARTS = {
                      "store",
     "gateway/cli": "base engine engine/kv engine/model engine/modelfile engine/text "
                    "gateway/access gateway/advice gateway/bench gateway/cli/agents "
-                   "gateway/cli/machine gateway/cli/plan gateway/cli/server "
+                   "gateway/cli/init gateway/cli/machine gateway/cli/plan gateway/cli/server "
                    "gateway/cli/terminal gateway/config gateway/http "
                    "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/replay "
                    "gateway/route gateway/runtime gateway/service gateway/session "
@@ -170,6 +171,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/agents/run_agent.cc": "tests/e2e/agents_test.py",
     "gateway/cli/agents/run_server.cc": "tests/e2e/agents_test.py",
     "gateway/cli/agents/setup_command.cc": "tests/e2e/agents_test.py",
+    "gateway/cli/init/init_command.cc": "tests/e2e/agents_test.py",
     "gateway/cli/bench.cc": "tests/gateway/bench/bench_engine_test.cc",
     "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",

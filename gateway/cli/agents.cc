@@ -1,4 +1,6 @@
-// `kvgate run` and `kvgate setup`: flags only; the work is in agents/.
+// `kvgate run`, `kvgate setup` and `kvgate init`: flags only; the work is in agents/ and init/.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -9,6 +11,7 @@
 #include "gateway/cli/agents/run_agent.h"
 #include "gateway/cli/agents/setup_command.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/init/init_command.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/runtime/data_tier.h"
@@ -83,6 +86,36 @@ void AddSetup(CLI::App& app, Run& chosen) {
   AddDataDirFlag(*command, flags->config);
   command->add_option("--config", flags->config.file, "the server's configuration");
   command->callback([flags, &chosen] { chosen = [flags] { return SetupCommand(*flags); }; });
+}
+
+void AddInit(CLI::App& app, Run& chosen) {
+  struct InitFlags {
+    std::vector<std::string> providers;
+    init::InitArgs args;
+  };
+  const auto flags = std::make_shared<InitFlags>();
+  CLI::App* const command =
+      app.add_subcommand("init", "Write a first kvgate.toml: three questions, or flags");
+  command->footer(
+      "kvgate init --provider anthropic,openai --agent claude --disk 20GiB\n\n"
+      "Callers' own credentials go on to the providers. A key of the environment becomes the\n"
+      "gateway's only with --lend-env-keys: any program that reaches the gateway spends it.");
+  command
+      ->add_option("--provider", flags->providers, "anthropic, openai (with commas), or none")
+      ->allow_extra_args(false);
+  command->add_option("--agent", flags->args.agent, "claude, codex, opencode ..., or none");
+  command->add_option("--disk", flags->args.disk, "disk for KV, like 20GiB, or none");
+  command->add_option("--out", flags->args.out, "the file that is written (default: kvgate.toml)");
+  command->add_flag("--lend-env-keys", flags->args.lend_keys,
+                    "the gateway pays with ANTHROPIC_API_KEY, OPENAI_API_KEY where they are set");
+  command->add_flag("-y,--yes", flags->args.yes, "ask nothing: what is not said is as proposed");
+  command->add_flag("--force", flags->args.force, "replace a file that is there");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      flags->args.providers = fmt::format("{}", fmt::join(flags->providers, ","));
+      return init::Init(flags->args);
+    };
+  });
 }
 
 void AddRun(CLI::App& app, Run& chosen) {

@@ -39,5 +39,6 @@ void AddExplain(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
 void AddRun(CLI::App& app, Run& chosen);
 void AddSetup(CLI::App& app, Run& chosen);
+void AddInit(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

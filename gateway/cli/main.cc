@@ -50,6 +50,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddDoctor(app, chosen);
   kvgate::cli::AddRun(app, chosen);
   kvgate::cli::AddSetup(app, chosen);
+  kvgate::cli::AddInit(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`kvgate run`: an agent that is a small script under a real agent's name, against the simulated
-provider and the local model. What it gets is for it alone; what it used is said at its end."""
+provider and the local model. What it gets is for it alone; what it used is said at its end.
+`kvgate setup` and `kvgate init`: the files that they write."""
 
 import json
 import os
@@ -271,6 +272,101 @@ class SetupTest(AgentCase):
         self.file.unlink()
         self.file.symlink_to("/dev/null")
         self.assertIn("no regular file", self.kvgate("setup", "claude", "--yes", code=1).stderr)
+
+
+class InitTest(AgentCase):
+    def setUp(self):
+        super().setUp()
+        self.config.unlink()
+
+    def init(self, *arguments, code=0, **environment):
+        return self.kvgate("init", *arguments, code=code, **environment)
+
+    def settings(self):
+        self.assertEqual(self.kvgate("config", "check", self.config).stdout, "ok\n")
+        return "\n".join(line for line in self.config.read_text().splitlines()
+                         if line and not line.startswith("#"))
+
+    def test_flags_write_a_file_that_passes_the_check_and_say_what_comes_next(self):
+        made = self.init("--provider", "openai,anthropic", "--agent", "claude", "--disk", "20GiB",
+                         OPENAI_API_KEY="sk-mine")
+        self.assertEqual(self.settings(), """[server]
+[engine]
+[store]
+disk_cache = "20GiB"
+[[upstream]]
+name = "openai"
+dialect = "openai"
+base_url = "https://api.openai.com/v1"
+models = ["gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*"]
+mode = "pin"
+[[upstream]]
+name = "anthropic"
+dialect = "anthropic"
+base_url = "https://api.anthropic.com"
+models = ["claude-*"]
+mode = "pin\"""")
+        self.assertEqual(self.config.stat().st_mode & 0o777, 0o600)
+        for line in ("kvgate serve --config kvgate.toml", "kvgate run -- claude",
+                     "kvgate setup claude --config kvgate.toml",
+                     "ANTHROPIC_API_KEY is not the gateway's"):
+            self.assertIn(line, made.stdout)
+        for text in (made.stdout, made.stderr, self.config.read_text()):
+            self.assertNotRegex(text, "sk-(ant-)?mine")
+
+    def test_a_key_of_the_environment_is_an_upstreams_only_when_it_is_lent(self):
+        made = self.init("--yes", "--lend-env-keys")
+        self.assertEqual(self.settings().count("api_key_env"), 1, "one of both is not set")
+        self.assertIn('\napi_key_env = "ANTHROPIC_API_KEY"', self.settings())
+        self.assertIn("ANTHROPIC_API_KEY is lent", made.stdout)
+        self.assertNotIn("sk-ant-mine", made.stdout + self.config.read_text())
+        self.init("--yes", "--force")
+        self.assertNotIn("api_key_env", self.settings())
+        failed = self.init("--yes", "--force", "--provider=openai", "--lend-env-keys", code=2)
+        self.assertIn("OPENAI_API_KEY", failed.stderr)
+
+    def test_a_file_that_is_there_stays_without_force(self):
+        self.config.write_text("mine")
+        self.assertIn("--force", self.init("--yes", code=2).stderr)
+        self.assertEqual(self.config.read_text(), "mine")
+        self.init("--yes", "--force", "--disk=none", "--provider=none", "--agent=none")
+        self.assertEqual(self.settings(), "[server]\n[engine]\n[store]\ndisk = false")
+        other = self.folder / "it's another.toml"
+        quoted = str(other).replace("'", "'\\''")
+        self.assertIn(f"--config '{quoted}'\n", self.init("--yes", "--out", other).stdout)
+        self.assertEqual(sorted(self.folder.glob("*.toml*")), sorted([self.config, other]))
+
+    def test_where_nobody_can_be_asked_it_says_what_is_missing(self):
+        failed = self.init("--disk", "1GiB", code=2).stderr
+        self.assertIn("--provider anthropic,openai --agent claude, or --yes", failed)
+        for wrong, said in ((("--provider=antropic",), "did you mean 'anthropic'"),
+                            (("--agent=cluade",), "did you mean 'claude'"),
+                            (("--disk=much",), "much")):
+            self.assertIn(said, self.init("--yes", *wrong, code=2).stderr)
+        self.assertFalse(self.config.exists())
+
+    def test_on_a_terminal_it_asks_three_questions(self):
+        parent, child = pty.openpty()
+        self.addCleanup(os.close, parent)
+        running = subprocess.Popen([server.binary_path(), "init"], env=self.environment,
+                                   cwd=self.folder, stdin=child, stdout=child, stderr=child)
+        self.addCleanup(running.kill)
+        os.close(child)
+        shown = ""
+        for question, answer in (("providers", "antropic"), ("providers", "anthropic"),
+                                 ("agent", ""), ("disk", "3GiB")):
+            asked = ""
+            while not asked.endswith("]: "):
+                asked += os.read(parent, 4096).decode()
+            self.assertRegex(asked, f"{question}\\?.* \\[.+\\]: $|How much {question} ")
+            shown += asked
+            os.write(parent, f"{answer}\n".encode())
+        self.assertEqual(running.wait(timeout=60), 0)
+        self.assertIn("did you mean 'anthropic'", shown)
+        self.assertEqual(shown.count("]: "), 4, "three questions, one of them twice")
+        self.assertIn('disk_cache = "3GiB"', self.settings())
+        self.assertEqual(self.settings().count("[[upstream]]"), 1)
+        self.assertIn("kvgate run -- claude", self.config.read_text())
 
 
 if __name__ == "__main__":
