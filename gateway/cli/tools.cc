@@ -18,10 +18,13 @@
 #include "engine/model/weight_recipe.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/terminal/config_meaning.h"
 #include "gateway/config/config.h"
 #include "gateway/config/keys.h"
 #include "gateway/config/nearest.h"
 #include "gateway/http/socket/listener_tls.h"
+#include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/settings.h"
 
 namespace kvgate::cli {
 namespace {
@@ -76,6 +79,10 @@ Result<int> CheckConfig(const std::string& path) {
       return 1;
     }
     fmt::print("ok\n");
+    const std::vector<std::string> lines =
+        terminal::ConfigMeaning(*config, {.has_local_model = runtime::HasLocalModel(*config),
+                                          .data_dir = runtime::DataDirOf(*config)});
+    for (const std::string& line : lines) fmt::print("  {}\n", line);
     return 0;
   }
   for (const std::string& message : config.error().messages) fmt::print(stderr, "{}\n", message);

@@ -283,7 +283,7 @@ class InitTest(AgentCase):
         return self.kvgate("init", *arguments, code=code, **environment)
 
     def settings(self):
-        self.assertEqual(self.kvgate("config", "check", self.config).stdout, "ok\n")
+        self.assertRegex(self.kvgate("config", "check", self.config).stdout, r"^ok\n")
         return "\n".join(line for line in self.config.read_text().splitlines()
                          if line and not line.startswith("#"))
 
@@ -319,6 +319,8 @@ mode = "pin\"""")
         self.assertEqual(self.settings().count("api_key_env"), 1, "one of both is not set")
         self.assertIn('\napi_key_env = "ANTHROPIC_API_KEY"', self.settings())
         self.assertIn("ANTHROPIC_API_KEY is lent", made.stdout)
+        self.assertIn("in $ANTHROPIC_API_KEY, which whoever reaches the gateway spends",
+                      self.kvgate("config", "check", self.config).stdout)
         self.assertNotIn("sk-ant-mine", made.stdout + self.config.read_text())
         self.init("--yes", "--force")
         self.assertNotIn("api_key_env", self.settings())

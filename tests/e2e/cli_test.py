@@ -225,7 +225,9 @@ class CliTest(Case):
     def test_config_check_says_ok_or_names_the_line(self):
         file = self.folder / "kvgate.toml"
         file.write_text('[server]\nlisten = "127.0.0.1:0"\n')
-        self.assertEqual(self.kvgate("config", "check", file), "ok\n")
+        said = self.kvgate("config", "check", file)
+        self.assertRegex(said, r"^ok\n  listens on 127.0.0.1:0: only programs of this machine ")
+        self.assertRegex(said, r"\n  tier disk: at most 16 GiB of KV in /\S+\n$")
         file.write_text("[server]\nlissten = 1\n")
         message = self.kvgate("config", "check", file, code=1)
         self.assertIn(f"{file}:2", message)

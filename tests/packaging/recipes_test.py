@@ -52,7 +52,8 @@ class RecipesTest(PackageCase):
         for path in copied:
             self.assertTrue((ROOT / path).exists(), path)
         config = PACKAGING / "docker/kvgate.toml"
-        self.assertEqual(self.run_tool(server.binary_path(), "config", "check", config), "ok\n")
+        said = self.run_tool(server.binary_path(), "config", "check", config)
+        self.assertEqual(said.splitlines()[0], "ok")
         done = subprocess.run([server.binary_path(), "serve", "--config", config, "--listen",
                                "0.0.0.0:0", "--data-dir", self.folder / "data", "--no-disk"],
                               env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True,

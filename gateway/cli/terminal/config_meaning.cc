@@ -1,0 +1,96 @@
+#include "gateway/cli/terminal/config_meaning.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "gateway/cli/terminal/figures.h"
+
+namespace kvgate::cli::terminal {
+namespace {
+
+constexpr size_t kColumns = 120;
+
+std::string Models(const std::vector<std::string>& globs) {
+  if (globs == std::vector<std::string>{"*"}) return "all models";
+  return Shown(fmt::format("{}", fmt::join(globs, ", ")), kColumns);
+}
+
+std::string Size(uint64_t bytes) { return Bytes(static_cast<int64_t>(bytes)); }
+
+std::string ListenerLine(const config::Config& config) {
+  const Result<config::HostPort> address = config::ParseHostPort(config.server.listen);
+  const bool is_loopback = address && address->is_loopback();
+  return fmt::format(
+      "listens on {}{}: {}; {}", config.server.listen,
+      config.server.tls_cert.empty() ? "" : " with TLS",
+      is_loopback ? "only programs of this machine reach it" : "other machines reach it",
+      config.keys.empty() ? "no [[key]], so that they all may use it"
+                          : "whoever has a [[key]] may use it");
+}
+
+std::string UpstreamLine(const config::UpstreamConfig& upstream, bool has_keys) {
+  std::string credential = "the caller's own credential";
+  if (!upstream.api_key_env.empty()) {
+    credential =
+        fmt::format("the key in ${}, which {} spends", Shown(upstream.api_key_env, kColumns),
+                    has_keys ? "whoever has a [[key]]" : "whoever reaches the gateway");
+  }
+  return fmt::format("upstream {}: {} go to {} with {}; mode {}", upstream.name,
+                     Models(upstream.models), Shown(upstream.base_url, kColumns), credential,
+                     upstream.mode);
+}
+
+std::string KeyLine(const config::KeyConfig& key) {
+  std::string line = fmt::format("key {}: {} may ask for {}", key.name,
+                                 key.role == "admin" ? "an admin, who sees everybody's records,"
+                                                     : "a user, who sees its own records,",
+                                 Models(key.models));
+  const auto add = [&line](auto limit, std::string_view what) {
+    if (limit > 0) line += fmt::format(", {} {}", limit, what);
+  };
+  add(key.requests_per_minute, "requests a minute");
+  add(key.tokens_per_minute, "tokens a minute");
+  add(key.prompt_tokens_max, "tokens of a prompt");
+  add(key.output_tokens_max, "tokens of an answer");
+  add(key.dollars_per_day, "dollars a day");
+  add(key.dollars_per_month, "dollars a month");
+  return line;
+}
+
+void AddLocal(const config::Config& config, const ConfigMeaningArgs& args,
+              std::vector<std::string>& lines) {
+  if (!args.has_local_model) {
+    lines.push_back("local model: none, as there is an upstream and no engine.model");
+    return;
+  }
+  const auto& host = config.cache.host_memory_bytes;
+  lines.push_back(config.engine.model.empty()
+                      ? std::string("local model: the small one that comes with kvgate")
+                      : "local model: " + Shown(config.engine.model, kColumns));
+  lines.push_back("tier device: " + (config.engine.kv_memory_bytes == 0
+                                         ? "KV memory as the device has it"
+                                         : Size(config.engine.kv_memory_bytes) + " of KV memory"));
+  lines.push_back("tier host: " + (!host        ? "memory as the device suggests"
+                                   : *host == 0 ? std::string("none")
+                                                : Size(*host) + " of memory"));
+}
+
+}  // namespace
+
+std::vector<std::string> ConfigMeaning(const config::Config& config,
+                                       const ConfigMeaningArgs& args) {
+  std::vector<std::string> lines = {ListenerLine(config)};
+  for (const config::UpstreamConfig& upstream : config.upstreams) {
+    lines.push_back(UpstreamLine(upstream, !config.keys.empty()));
+  }
+  for (const config::KeyConfig& key : config.keys) lines.push_back(KeyLine(key));
+  AddLocal(config, args, lines);
+  lines.push_back(config.store.disk ? fmt::format("tier disk: at most {} of KV in {}",
+                                                  Size(config.store.disk_cache_bytes),
+                                                  Shown(args.data_dir.string(), kColumns))
+                                    : "tier disk: none, KV ends with the process");
+  return lines;
+}
+
+}  // namespace kvgate::cli::terminal
