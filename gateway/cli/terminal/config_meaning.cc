@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "gateway/cli/terminal/figures.h"
 
@@ -41,21 +42,36 @@ std::string UpstreamLine(const config::UpstreamConfig& upstream, bool has_keys) 
                      upstream.mode);
 }
 
+template <typename Limit>
+void AddLimit(Limit limit, std::string_view what, std::string& line) {
+  if (limit > 0) line += fmt::format(", {} {}", limit, what);
+}
+
+void AddBudgets(const config::BudgetLimits& budgets, std::string& line) {
+  AddLimit(budgets.dollars_per_day, "dollars a day", line);
+  AddLimit(budgets.dollars_per_month, "dollars a month", line);
+  AddLimit(budgets.tokens_per_day, "tokens a day", line);
+  AddLimit(budgets.tokens_per_month, "tokens a month", line);
+}
+
 std::string KeyLine(const config::KeyConfig& key) {
   std::string line = fmt::format("key {}: {} may ask for {}", key.name,
                                  key.role == "admin" ? "an admin, who sees everybody's records,"
                                                      : "a user, who sees its own records,",
                                  Models(key.models));
-  const auto add = [&line](auto limit, std::string_view what) {
-    if (limit > 0) line += fmt::format(", {} {}", limit, what);
-  };
-  add(key.requests_per_minute, "requests a minute");
-  add(key.tokens_per_minute, "tokens a minute");
-  add(key.prompt_tokens_max, "tokens of a prompt");
-  add(key.output_tokens_max, "tokens of an answer");
-  add(key.dollars_per_day, "dollars a day");
-  add(key.dollars_per_month, "dollars a month");
+  AddLimit(key.requests_per_minute, "requests a minute", line);
+  AddLimit(key.tokens_per_minute, "tokens a minute", line);
+  AddLimit(key.prompt_tokens_max, "tokens of a prompt", line);
+  AddLimit(key.output_tokens_max, "tokens of an answer", line);
+  AddBudgets(key.budgets, line);
   return line;
+}
+
+// Empty if there is no such budget.
+std::string TenantLine(const config::BudgetLimits& budgets) {
+  std::string limits;
+  AddBudgets(budgets, limits);
+  return limits.empty() ? "" : "budgets of each tenant whose key sets none" + limits;
 }
 
 void AddLocal(const config::Config& config, const ConfigMeaningArgs& args,
@@ -85,6 +101,9 @@ std::vector<std::string> ConfigMeaning(const config::Config& config,
     lines.push_back(UpstreamLine(upstream, !config.keys.empty()));
   }
   for (const config::KeyConfig& key : config.keys) lines.push_back(KeyLine(key));
+  if (std::string line = TenantLine(config.budgets.tenant); !line.empty()) {
+    lines.push_back(std::move(line));
+  }
   AddLocal(config, args, lines);
   lines.push_back(config.store.disk ? fmt::format("tier disk: at most {} of KV in {}",
                                                   Size(config.store.disk_cache_bytes),

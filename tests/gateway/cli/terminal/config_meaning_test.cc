@@ -50,7 +50,7 @@ TEST(ConfigMeaningTest, AKeysLimitsAreNamedAndThoseOfNoneAreNot) {
   config.keys[1].role = "admin";
   config.keys[1].models = {"gpt-*"};
   config.keys[1].requests_per_minute = 60;
-  config.keys[1].dollars_per_day = 2.5;
+  config.keys[1].budgets.dollars_per_day = 2.5;
   const std::vector<std::string> lines = ConfigMeaning(config, {});
   EXPECT_EQ(lines[0],
             "listens on 0.0.0.0:80 with TLS: other machines reach it; whoever has a [[key]] may "
@@ -59,6 +59,9 @@ TEST(ConfigMeaningTest, AKeysLimitsAreNamedAndThoseOfNoneAreNot) {
   EXPECT_EQ(lines[2],
             "key b: an admin, who sees everybody's records, may ask for gpt-*, 60 requests a "
             "minute, 2.5 dollars a day");
+  config.budgets.tenant.tokens_per_month = 1000;
+  EXPECT_EQ(ConfigMeaning(config, {})[3],
+            "budgets of each tenant whose key sets none, 1000 tokens a month");
 }
 
 TEST(ConfigMeaningTest, SizesAndPathsAreShownWithoutControlCharacters) {
