@@ -53,8 +53,8 @@ then build with: cmake --preset release && cmake --build --preset release"
 
 # kvgate_apt WHAT COMMAND [ARGUMENT]...: apt-get as root or through sudo. WHAT is for people.
 kvgate_apt() {
-  local what="$1" as_root=()
-  shift
+  local what="$1" command="$2" as_root=()
+  shift 2
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || kvgate_die "missing packages: $what; run as root, or install sudo"
     as_root=(sudo)
@@ -62,7 +62,7 @@ kvgate_apt() {
   kvgate_say "installing with apt: $what"
   "${as_root[@]}" apt-get update -q \
     || kvgate_die "apt-get update failed; see the lines above"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" \
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$command" -y -q "$@" \
     || kvgate_die "apt-get could not install: $what (kvgate is built on Debian 12 bookworm)"
 }
 

@@ -129,6 +129,12 @@ models = ["gpt-*"]
                 "messages": [{"role": "user", "content": "the same words " * 20}]}
         return running.send("/v1/messages", body, {"anthropic-version": "2023-06-01", **headers})
 
+    def use(self, running, headers):
+        """Asks, and waits until it is counted, which is a moment after the answer has ended."""
+        reply = self.assert_ok(self.ask(running, headers))
+        self.record_of(running, reply.headers["x-kvgate-request-id"], headers)
+        return reply
+
     def tokens_of(self, running, reply, headers):
         usage = self.record_of(running, reply.headers["x-kvgate-request-id"], headers)["usage"]
         return usage["input_tokens"] + usage["output_tokens"]
@@ -205,12 +211,12 @@ models = ["gpt-*"]
         self.write(self.hook(), keys_text({"alice": f"tokens_per_day = {limit}"}))
         self.reload(running)
         for expected in ([], [0.5]):  # 29 % and 57 %
-            self.assert_ok(self.ask(running, shown("alice")))
+            self.use(running, shown("alice"))
             wait_until(lambda: len(self.receiver.requests) >= len(expected), "the reports")
         self.assertEqual(running.terminate(), 0)
         running.restart()
-        self.assert_ok(self.ask(running, shown("alice")))  # 86 %
-        self.assert_ok(self.ask(running, shown("alice")))  # 114 %
+        self.use(running, shown("alice"))  # 86 %
+        self.use(running, shown("alice"))  # 114 %
         self.assertEqual(self.ask(running, shown("alice")).status, 429)
         self.assert_ok(self.ask(running, shown("bob")))
         wait_until(lambda: len(self.receiver.requests) >= 3, "the reports")
@@ -263,7 +269,7 @@ models = ["gpt-*"]
 
     def test_a_kill_keeps_what_was_used_a_second_before(self):
         running = self.gateway(keys=keys_text({"alice": "tokens_per_day = 5"}))
-        self.assert_ok(self.ask(running, shown("alice")))
+        self.use(running, shown("alice"))
         used = self.budgets(running, shown("alice"))["alice"]["tokens_today"]
         self.assertGreater(used, 5)
         time.sleep(1.5)  # the ledger writes within a second
@@ -274,14 +280,14 @@ models = ["gpt-*"]
 
     def test_a_reload_gives_and_takes_budgets(self):
         running = self.gateway(keys=keys_text())
-        self.assert_ok(self.ask(running, shown("alice")))
+        self.use(running, shown("alice"))
         self.write(keys=keys_text({"alice": "tokens_per_day = 5"}))
         self.reload(running)
         self.assertEqual(self.ask(running, shown("alice")).status, 429)
         self.write(budgets="tokens_per_day = 5", keys=keys_text({"bob": "tokens_per_day = 100000"}))
         self.reload(running)
         self.assertEqual(self.ask(running, shown("alice")).status, 429)
-        self.assert_ok(self.ask(running, shown("bob")))
+        self.use(running, shown("bob"))
         self.assert_ok(self.ask(running, shown("bob")))
         self.write(keys=keys_text())
         self.reload(running)
@@ -289,8 +295,9 @@ models = ["gpt-*"]
 
     def test_without_keys_a_budget_holds_for_each_credential_and_for_the_local_model(self):
         running = self.gateway(budgets="tokens_per_day = 5")
-        self.assert_ok(running.chat([{"role": "user", "content": "hello"}], max_tokens=8,
-                                    headers=tenant("carol")))
+        first = self.assert_ok(running.chat([{"role": "user", "content": "hello"}], max_tokens=8,
+                                            headers=tenant("carol")))
+        self.record_of(running, first.headers["x-kvgate-request-id"], tenant("carol"))
         reply = running.chat([{"role": "user", "content": "hello"}], max_tokens=8,
                              headers=tenant("carol"))
         self.assertEqual(reply.status, 429, reply.body)
