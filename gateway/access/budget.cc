@@ -83,6 +83,8 @@ std::string_view BudgetName(BudgetKind kind) {
 std::vector<Budget> BudgetsOf(const config::BudgetLimits& limits,
                               const upstream::Spending& spending, int64_t now_us) {
   std::vector<Budget> budgets;
+  if (limits == config::BudgetLimits()) return budgets;
+  budgets.reserve(kNumBudgetKinds);
   const auto add = [&](BudgetKind kind, double limit, double used, const Period& period) {
     if (!(limit > 0)) return;
     budgets.push_back({.kind = kind,
@@ -91,7 +93,6 @@ std::vector<Budget> BudgetsOf(const config::BudgetLimits& limits,
                        .begin_us = period.begin_us,
                        .renews_us = period.end_us});
   };
-  if (limits == config::BudgetLimits()) return budgets;
   const Period day = DayAround(now_us);
   const Period month = MonthAround(now_us);
   add(BudgetKind::kDollarsPerDay, limits.dollars_per_day, spending.dollars_today, day);
