@@ -69,7 +69,7 @@ class SlowDiskTest(Case):
         for seed in range(len(rates) * PAIRS):
             expected[seed] = writer.complete(self.prompt(seed), 4).text
             # KV that comes while the disk is behind by much of the memory is left out for good.
-            writer.wait_on_disk()
+            writer.wait_on_disk(60)
         writer.terminate()
         for index, rate in enumerate(rates):
             seeds = range(index * PAIRS, (index + 1) * PAIRS)
@@ -80,7 +80,7 @@ class SlowDiskTest(Case):
             cold = running.complete(self.prompt(next(self.cold_seeds)), 4, stream=True)
             colds.append(cold.ttft_ms)
             # Writing that prompt's KV takes processor time, which is no cost of the hit.
-            running.wait_on_disk()
+            running.wait_on_disk(60)
             hit = running.complete(self.prompt(seed), 4, stream=True)
             self.assertEqual(hit.text, text)
             hits.append(hit.ttft_ms)
