@@ -1,6 +1,5 @@
 #include "gateway/cli/agents/setup.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "base/digest.h"
 #include "gateway/cli/agents/config_edit.h"
+#include "gateway/cli/agents/draft_file.h"
 #include "gateway/cli/agents/launch.h"
 
 namespace kvgate::cli::agents {
@@ -51,25 +51,10 @@ Result<void> MakeDirectories(const fs::path& directory) {
   return Failed(directory);
 }
 
-// Replaces the file in one step; a crash leaves the old one or the new one.
 Result<void> Replace(const fs::path& path, std::string_view text, mode_t mode) {
   KVGATE_TRY_VOID(MakeDirectories(path.parent_path()));
-  std::string draft = path.string() + ".XXXXXX";
-  const int descriptor = mkostemp(draft.data(), O_CLOEXEC);
-  if (descriptor < 0) return Failed(path);
-  bool is_written = fchmod(descriptor, mode) == 0;
-  while (is_written && !text.empty()) {
-    const ssize_t size = write(descriptor, text.data(), text.size());
-    if (size < 0 && errno == EINTR) continue;
-    is_written = size > 0;
-    if (is_written) text.remove_prefix(static_cast<size_t>(size));
-  }
-  is_written = is_written && fsync(descriptor) == 0;
-  close(descriptor);
-  if (is_written && rename(draft.c_str(), path.c_str()) == 0) return {};
-  Error failure = Failed(path);
-  unlink(draft.c_str());
-  return failure;
+  KVGATE_TRY(DraftFile draft, DraftFile::Write(path, text, mode));
+  return draft.Replace();
 }
 
 std::string DigestOf(const std::string& text) {
@@ -156,7 +141,7 @@ Result<void> AgentSetup::Undo() const {
   KVGATE_TRY(const std::string before, ReadIfThere(backup()));
   const bool was_there = json.value("was_there", true);
   // A crash between the two writes of Write leaves the file as it was.
-  const bool is_as_it_was = was_there && now == before;
+  const bool is_as_it_was = now == before;
   if (!is_as_it_was && DigestOf(now) != json.value("sha256", "")) {
     return MakeError(
         ErrorCode::kInvalidArgument, "cli",

@@ -1,41 +1,21 @@
 #include "gateway/cli/init/new_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
+#include "gateway/cli/agents/draft_file.h"
 
 namespace kvgate::cli::init {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr mode_t kMode = 0600;
+
 Error IsThere(const fs::path& path) {
   return MakeError(
       ErrorCode::kInvalidArgument, "cli",
       fmt::format("{} is there already; --force replaces it, --out names another", path.string()));
-}
-
-bool WriteAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t size = write(descriptor, text.data(), text.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(size));
-  }
-  return fsync(descriptor) == 0;
-}
-
-// A link is made only where no file has that name; a rename replaces one.
-bool Publish(const std::string& draft, const fs::path& path, IfThere if_there) {
-  if (if_there == IfThere::kReplace) return rename(draft.c_str(), path.c_str()) == 0;
-  return link(draft.c_str(), path.c_str()) == 0 && unlink(draft.c_str()) == 0;
 }
 
 }  // namespace
@@ -51,17 +31,11 @@ Result<void> CheckNewFile(const fs::path& path, IfThere if_there) {
 
 Result<void> WriteNewFile(const fs::path& path, std::string_view text, IfThere if_there) {
   KVGATE_TRY_VOID(CheckNewFile(path, if_there));
-  std::string draft = path.string() + ".XXXXXX";
-  const int descriptor = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
-  const bool is_written = descriptor >= 0 && WriteAll(descriptor, text);
-  const bool is_published = is_written && Publish(draft, path, if_there);
-  const int problem = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (is_published) return {};
-  if (descriptor >= 0) unlink(draft.c_str());
-  if (is_written && problem == EEXIST) return IsThere(path);
-  return MakeError(ErrorCode::kIo, "cli",
-                   fmt::format("{} cannot be written: {}", path.string(), std::strerror(problem)));
+  KVGATE_TRY(agents::DraftFile draft, agents::DraftFile::Write(path, text, kMode));
+  if (if_there == IfThere::kReplace) return draft.Replace();
+  KVGATE_TRY(const bool is_new, draft.PublishNew());
+  if (!is_new) return IsThere(path);
+  return {};
 }
 
 }  // namespace kvgate::cli::init

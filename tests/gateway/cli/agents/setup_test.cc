@@ -53,6 +53,17 @@ TEST(AgentSetupTest, AFileThatChangesMeanwhileIsNotOverwritten) {
   EXPECT_EQ(ReadText(home.file), "b = 2\n");
 }
 
+TEST(AgentSetupTest, ACrashInFrontOfTheFirstWriteOfAFileCanBeTakenBack) {
+  const Home home("setup_first_crash");
+  fs::remove(home.file);
+  const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
+  ASSERT_TRUE(setup.Write("http://h:1", setup.Plan("http://h:1").value()));
+  fs::remove(home.file);  // as if the last step had not come
+  ASSERT_TRUE(setup.Undo());
+  EXPECT_FALSE(fs::exists(home.file));
+  EXPECT_EQ(setup.written_origin(), "");
+}
+
 TEST(AgentSetupTest, ACrashInFrontOfTheWriteCanBeTakenBack) {
   const Home home("setup_crash");
   const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
