@@ -185,13 +185,8 @@ class ThreadWebhook final : public Webhook {
     upstream::Exchange exchange(*args_.receiver, io_.get_executor());
     exchange.BoundBy(SteadyClock::now() + args_.timeout);
     exchange_ = &exchange;
-    const Result<void> begun = co_await exchange.Start({.head = head, .body = json});
-    Result<std::string> answer = std::string();
-    if (begun) {
-      answer = co_await upstream::ReadRest(exchange, kAnswerBytesMax);
-    } else {
-      answer = begun.error();
-    }
+    const Result<std::string> answer =
+        co_await upstream::Fetch(exchange, {.head = head, .body = json}, kAnswerBytesMax);
     exchange_ = nullptr;
     fate_ = answer ? Judge(exchange.status()) : Fate::kLater;
     if (!answer) failure_ = answer.error().detail;

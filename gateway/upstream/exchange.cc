@@ -233,6 +233,12 @@ Task<Result<std::string>> ReadRest(Exchange& exchange, size_t bytes_max) {
   co_return std::move(rest);
 }
 
+Task<Result<std::string>> Fetch(Exchange& exchange, Exchange::Request request, size_t bytes_max) {
+  const Result<void> begun = co_await exchange.Start(request);
+  if (!begun) co_return begun.error();
+  co_return co_await ReadRest(exchange, bytes_max);
+}
+
 Task<Result<std::string>> Exchange::Read() {
   while (true) {
     std::string ready = TakeReady();

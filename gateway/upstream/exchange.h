@@ -151,5 +151,9 @@ class Exchange {
 // Returns the rest of an answer's body, or what there is of it once that is more than `bytes_max`;
 // finished() tells which. Fails if it broke off.
 wire::Task<Result<std::string>> ReadRest(Exchange& exchange, size_t bytes_max);
+// Starts the exchange and returns the body as ReadRest does. Fails as Start and ReadRest do. The
+// views in `request` must live until it returns.
+wire::Task<Result<std::string>> Fetch(Exchange& exchange, Exchange::Request request,
+                                      size_t bytes_max);
 
 }  // namespace kvgate::upstream

@@ -70,13 +70,8 @@ Task<std::string> FetchModels(RequestContext& request, upstream::Upstream& upstr
   exchange.BoundBy(Clock::now() + kListTimeout);
   ExchangeWatcher watcher(exchange);
   request.sink().Watch(&watcher);
-  const Result<void> begun = co_await exchange.Start({.head = head, .body = ""});
-  Result<std::string> body = std::string();
-  if (begun) {
-    body = co_await upstream::ReadRest(exchange, kListBytesMax);
-  } else {
-    body = begun.error();
-  }
+  Result<std::string> body =
+      co_await upstream::Fetch(exchange, {.head = head, .body = ""}, kListBytesMax);
   request.sink().Watch(nullptr);
   if (!body) {
     KVGATE_LOG(kWarning, "proxy", "the models of '{}': {}", upstream.name(), body.error().detail);

@@ -302,13 +302,8 @@ class ThreadExporter final : public Exporter {
     upstream::Exchange exchange(*collector_, io_.get_executor());
     exchange.BoundBy(SteadyClock::now() + std::chrono::seconds(config_.timeout_seconds));
     exchange_ = &exchange;
-    const Result<void> begun = co_await exchange.Start({.head = head, .body = body});
-    Result<std::string> answer = std::string();
-    if (begun) {
-      answer = co_await upstream::ReadRest(exchange, kAnswerBytesMax);
-    } else {
-      answer = begun.error();
-    }
+    const Result<std::string> answer =
+        co_await upstream::Fetch(exchange, {.head = head, .body = body}, kAnswerBytesMax);
     exchange_ = nullptr;
     co_return answer ? Judge(exchange.status(), "", *answer) : Judge(0, answer.error().detail, "");
   }
