@@ -7,6 +7,13 @@
 #include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::proxy::request {
+namespace {
+
+// SDKs of OpenAI and Anthropic wait as long as they are told up to a minute. Told to wait longer,
+// they try again after a second or two, unless they are told not to.
+constexpr int kPauseOfSdksMax = 60;
+
+}  // namespace
 
 Response ErrorResponse(const Error& error) {
   // A cancelled request whose client is still there was cancelled by the server's own shutdown.
@@ -21,6 +28,7 @@ Response ErrorResponse(const Error& error) {
                     : status == 429 || status == 503 ? 1
                                                      : 0;
   if (pause > 0) response.headers.emplace_back("retry-after", fmt::format("{}", pause));
+  if (pause > kPauseOfSdksMax) response.headers.emplace_back("x-should-retry", "false");
   return response;
 }
 
