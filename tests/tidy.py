@@ -596,6 +596,8 @@ def check_stray_marks(tree):
                 yield Finding(path, number, f"stray {match.group(1)}: do it, or open an issue")
 
 
+TEMP_FOLDER = "tests/base/temp_folder.h"
+TEMPORARY_PLACE = re.compile(r"temp_directory_path\(|TempDir\(|mkdtemp\(")
 MACHINE_PATH = re.compile(r"(?<![\w.\-/$}~])/(work|root|home|Users)/[\w.]")
 
 
@@ -607,6 +609,16 @@ def check_machine_paths(tree):
             match = MACHINE_PATH.search(line)
             if match:
                 yield Finding(path, number, f"a path of one machine: /{match.group(1)}/...")
+
+
+def check_temporary_places(tree):
+    """Tests run beside each other: what two of them write under one fixed name, both may read."""
+    for path in tree.with_suffix(".cc", ".h"):
+        if not path.startswith("tests/") or path == TEMP_FOLDER:
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            if TEMPORARY_PLACE.search(line):
+                yield Finding(path, number, f"a temporary place of its own making: {TEMP_FOLDER}")
 
 
 def check_blobs(tree):
@@ -658,8 +670,9 @@ def check_scripts(tree):
 RULES = [check_include_direction, check_circles, check_folder_size, check_third_party,
          check_mirror, check_columns,
          check_file_length, check_function_length, check_headers, check_stray_marks,
-         check_machine_paths, check_one_definition, check_namespaces, check_class_size,
-         check_class_sources, check_blobs, check_readmes, check_commented_code, check_scripts]
+         check_machine_paths, check_temporary_places, check_one_definition, check_namespaces,
+         check_class_size, check_class_sources, check_blobs, check_readmes, check_commented_code,
+         check_scripts]
 
 
 def findings(root):

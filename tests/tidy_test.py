@@ -263,6 +263,12 @@ class TidyTest(unittest.TestCase):
         self.write("a.py", 'open("/ho' 'me/me/x")\nget("http://host/ho' 'me/x")\n')
         self.assert_found(tidy.check_machine_paths, "a.py:1: a path of one machine")
 
+    def test_temporary_places_of_ones_own_making_are_found(self):
+        self.write("tests/a_test.cc", 'auto a = testing::TempDir() + "x";\nTempFolder b;\n')
+        self.write("tests/base/temp_folder.h", "fs::temp_directory_path()\n")
+        self.write("store/b.cc", "fs::temp_directory_path()\n")
+        self.assert_found(tidy.check_temporary_places, "tests/a_test.cc:1: a temporary place")
+
     def test_large_files_are_found(self):
         self.write("a.bin", "x" * (300 * 1024 + 1))
         self.write("build/b.bin", "x" * (300 * 1024 + 1))

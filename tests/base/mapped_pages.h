@@ -13,16 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate {
 
 class MappedPages {
  public:
   explicit MappedPages(std::span<const std::byte> contents) {
-    std::string path = testing::TempDir() + "kvgate-pages-XXXXXX";
-    fd_ = mkstemp(path.data());
+    const TempFolder folder;
+    const std::string path = folder / "pages";
+    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     EXPECT_GE(fd_, 0);
     EXPECT_EQ(write(fd_, contents.data(), contents.size()), std::ssize(contents));
-    unlink(path.c_str());
     void* address = mmap(nullptr, contents.size(), PROT_READ, MAP_SHARED, fd_, 0);
     EXPECT_NE(address, MAP_FAILED);
     bytes_ = {static_cast<const std::byte*>(address), contents.size()};

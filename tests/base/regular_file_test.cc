@@ -11,6 +11,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate {
 namespace {
 
@@ -19,15 +21,7 @@ using ::testing::HasSubstr;
 
 class RegularFileTest : public ::testing::Test {
  protected:
-  RegularFileTest() {
-    std::string name = (fs::temp_directory_path() / "kvgate-file-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~RegularFileTest() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  fs::path folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(RegularFileTest, AFileIsReadWholeUpToItsLimit) {
@@ -49,8 +43,8 @@ TEST_F(RegularFileTest, WhatIsNoFileIsRefusedAtOnce) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   std::strncpy(address.sun_path, (folder_ / "socket").c_str(), sizeof(address.sun_path) - 1);
   ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  for (const fs::path& path : {folder_, folder_ / "pipe", folder_ / "socket", fs::path("/dev/zero"),
-                               fs::path("/dev/tty")}) {
+  for (const fs::path& path : {folder_.path(), folder_ / "pipe", folder_ / "socket",
+                               fs::path("/dev/zero"), fs::path("/dev/tty")}) {
     const auto read = ReadRegularFile(path);
     ASSERT_FALSE(read) << path;
     if (path == "/dev/tty") continue;  // without a terminal it cannot be opened at all

@@ -26,6 +26,7 @@
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "sdk/include/kvgate.h"
+#include "tests/base/temp_folder.h"
 #include "tests/bench/engine_step.h"
 
 // Allocations that could hold a copy of the prompt that is under way.
@@ -202,9 +203,8 @@ int PromptCopies(kvgate_client* client) {
 }
 
 int Run(const std::string& model, int rounds) {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / fmt::format("kvgate-sdk-bench-{}", ::getpid()))
-          .string();
+  const TempFolder temp;
+  const std::string folder = temp.path().string();
   std::vector<double> engine_us;
   std::vector<double> chat_us;
   std::vector<double> events;
@@ -228,7 +228,6 @@ int Run(const std::string& model, int rounds) {
     copies = PromptCopies(client);
     kvgate_close(client);
   }
-  std::filesystem::remove_all(folder);
   const double added = Median(chat_us) - Median(engine_us);
   fmt::print("a token of the engine alone: {:.1f} us; through an embedded client: {:.1f} us\n",
              Median(engine_us), Median(chat_us));

@@ -18,6 +18,7 @@
 #include "engine/modelfile/gguf.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/base/temp_folder.h"
 #include "tests/engine/device_backend.h"
 
 namespace kvgate::engine {
@@ -98,8 +99,8 @@ struct TestModel {
   std::unique_ptr<kernels::Backend> backend;
 
   static TestModel Make(const std::string& architecture, kernels::DType dtype, int num_heads = 8) {
-    const auto path = std::filesystem::temp_directory_path() /
-                      ("kvgate-engine-test-" + std::to_string(::getpid()) + ".gguf");
+    const TempFolder folder;
+    const std::filesystem::path path = folder / "model.gguf";
     const auto made = model::MakeModel({.architecture = architecture,
                                         .num_layers = 3,
                                         // Formats with blocks of 256 need rows of that length.
@@ -116,7 +117,7 @@ struct TestModel {
     EXPECT_TRUE(made.has_value()) << made.error().ToString();
     TestModel model;
     model.file = *modelfile::GgufFile::Open(path);
-    std::filesystem::remove(path);  // the mapping keeps the bytes
+    // The folder goes with its file: the mapping keeps the bytes.
     model.tokenizer = *tokenizer::Tokenizer::Load(*model.file);
     model.backend = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
     return model;

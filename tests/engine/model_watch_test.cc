@@ -20,13 +20,11 @@ namespace fs = std::filesystem;
 class ModelWatchTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = fs::temp_directory_path() / ("kvgate-watch-test-" + std::to_string(::getpid()));
     Make(path_, 3);
     model_.file = *modelfile::GgufFile::Open(path_);
     model_.tokenizer = *tokenizer::Tokenizer::Load(*model_.file);
     model_.backend = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
   }
-  void TearDown() override { fs::remove(path_); }
 
   static void Make(const fs::path& path, uint64_t seed) {
     const auto made = model::MakeModel({.architecture = "llama",
@@ -62,7 +60,8 @@ class ModelWatchTest : public testing::Test {
     return prompt;
   }
 
-  fs::path path_;
+  const TempFolder folder_;
+  const fs::path path_ = folder_ / "model.gguf";
   TestModel model_;
   store::MemoryKvStore store_;
 };

@@ -1,9 +1,5 @@
 #include "tests/sdk/tiny_gateway.h"
 
-#include <stdlib.h>
-
-#include <stdexcept>
-
 namespace kvgate::test {
 
 TinyGateway::TinyGateway(std::filesystem::path folder, const std::string& config, int /*unused*/)
@@ -11,22 +7,14 @@ TinyGateway::TinyGateway(std::filesystem::path folder, const std::string& config
       config_("[engine]\ndevice = \"cpu\"\nthreads = 1\nkv_memory = \"16MiB\"\n" + config) {}
 
 TinyGateway::TinyGateway(const std::string& config, int context) : TinyGateway({}, config, 0) {
-  std::string folder = (std::filesystem::temp_directory_path() / "kvgate-sdk-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  folder_ = folder;
-  owns_folder_ = true;
+  folder_ = own_folder_.emplace().path();
   MakeTinyModelFile((folder_ / "tiny.gguf").string(), context);
   embedded_ = Client::Open(Options()).value();
   server_.emplace(*embedded_);
   url_ = server_->Listen("127.0.0.1:0").value();
 }
 
-TinyGateway::~TinyGateway() {
-  Close();
-  if (!owns_folder_) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
+TinyGateway::~TinyGateway() { Close(); }
 
 OpenOptions TinyGateway::Options(const std::string& api_key) const {
   return {.config_toml = config_,

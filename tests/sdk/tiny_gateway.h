@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::test {
 
 // A model file that is made in some milliseconds: tests/gateway/runtime/tiny_model_file.cc, since
@@ -44,7 +46,7 @@ class TinyGateway {
   TinyGateway(std::filesystem::path folder, const std::string& config, int /*unused*/);
 
   std::filesystem::path folder_;
-  bool owns_folder_ = false;
+  std::optional<TempFolder> own_folder_;
   std::string config_;
   std::optional<Client> embedded_;
   std::optional<Server> server_;

@@ -176,7 +176,7 @@ class DirectoryMigrationTest : public ::testing::Test {
     for (const char* prefix : {"i", "s", "c", "m"}) EXPECT_TRUE(Rows(prefix).empty()) << prefix;
   }
 
-  const TemporaryDirectory directory_;
+  const TempFolder directory_;
   std::unique_ptr<MetaStore> meta_;
 };
 

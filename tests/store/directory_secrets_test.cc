@@ -44,7 +44,7 @@ class DirectorySecretsTest : public ::testing::Test {
     return meta::TurnStore::Open({.meta = *meta_}).value()->Get("", id).has_value();
   }
 
-  const TemporaryDirectory directory_;
+  const TempFolder directory_;
   std::unique_ptr<meta::MetaStore> meta_;
 };
 

@@ -88,7 +88,7 @@ Report Live(FaultLife::Kind kind, uint64_t first, uint64_t num_lives) {
   report.next_seed = first;
   const uint64_t end = first + num_lives;
   while (report.next_seed < end && report.wrong.size() < 20) {
-    const TemporaryDirectory directory(FastDirectory());
+    const TempFolder directory(FastDirectory());
     const std::string lives =
         fmt::format("{} {} {}", static_cast<int>(kind), report.next_seed, end - report.next_seed);
     ::setenv(kLivesVariable, lives.c_str(), 1);
@@ -141,7 +141,7 @@ TEST(RocksFaults, DamagedFilesServeNothingWrongAndAreSaid) {
 }
 
 TEST(RocksFaults, ACallThatHangsHoldsNobodyElse) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto system = std::make_shared<FaultFileSystem>();
   const auto env = file::MakePrivateEnv(system);
   StoreOptions options{.directory = directory.path(), .kv_bytes_max = uint64_t{16} << 20};
@@ -163,7 +163,7 @@ TEST(RocksFaults, ACallThatHangsHoldsNobodyElse) {
 }
 
 TEST(RocksFaults, ADiskThatIsFullAtTheStartComesBackByItself) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto system = std::make_shared<FaultFileSystem>();
   const auto env = file::MakePrivateEnv(system);
   StoreOptions options{.directory = directory.path(), .kv_bytes_max = uint64_t{16} << 20};

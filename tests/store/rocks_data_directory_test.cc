@@ -80,7 +80,7 @@ Notes ReadNotes(const std::filesystem::path& directory) {
 }
 
 TEST(DataDirectory, SurvivesKillAtAnyMoment) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   std::mt19937 random(5);
   uint64_t num_checked = 0;
   uint64_t num_found = 0;
@@ -118,7 +118,7 @@ TEST(DataDirectory, SurvivesKillAtAnyMoment) {
 }
 
 TEST(DataDirectory, WhatWasFlushedBeforeAKillIsFoundAgain) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   for (int round = 0; round < 3; ++round) {
     ChildProcess child(kChild, temporary.path());
     ASSERT_TRUE(test::WaitUntil([&] { return !ReadNotes(temporary.path()).chains.empty(); },
@@ -142,15 +142,15 @@ TEST(DataDirectory, WhatWasFlushedBeforeAKillIsFoundAgain) {
 }
 
 TEST(DataDirectory, TheSeedIsRandomAndMadeOnce) {
-  const TemporaryDirectory one;
-  const TemporaryDirectory two;
+  const TempFolder one;
+  const TempFolder two;
   const uint64_t seed = DataDirectory::Open(Options(one.path())).value()->hash_seed();
   EXPECT_EQ(DataDirectory::Open(Options(one.path())).value()->hash_seed(), seed);
   EXPECT_NE(DataDirectory::Open(Options(two.path())).value()->hash_seed(), seed);
 }
 
 TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto path = temporary.path() / "deep" / "data";
   auto directory = DataDirectory::Open(Options(path)).value();
   ASSERT_TRUE(directory->kv().Put(Records(MakeChain(1, 3, 1000))));
@@ -163,7 +163,7 @@ TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
 }
 
 TEST(DataDirectory, AnOpenDirectoryIsClosedToOthersUnlessItHoldsTheirFiles) {
-  const TemporaryDirectory temp;
+  const TempFolder temp;
   const auto mine = temp.path() / "mine";
   std::filesystem::create_directory(mine);
   for (const mode_t mode : {0755, 0777}) {  // empty at first, then a data directory
@@ -183,7 +183,7 @@ TEST(DataDirectory, AnOpenDirectoryIsClosedToOthersUnlessItHoldsTheirFiles) {
 }
 
 TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   ChildProcess child(kChild, temporary.path());
   ASSERT_TRUE(
       test::WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); },
@@ -200,7 +200,7 @@ TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
 }
 
 TEST(DataDirectory, ReadOnlyOpensBesideItsHolderAndNeverCreates) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   StoreOptions look = Options(temporary.path());
   look.read_only = true;
   EXPECT_EQ(DataDirectory::Open(look).error().code, ErrorCode::kNotFound);
@@ -217,7 +217,7 @@ TEST(DataDirectory, ReadOnlyOpensBesideItsHolderAndNeverCreates) {
 }
 
 TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   {
     auto directory = DataDirectory::Open(Options(temporary.path())).value();
     ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "5"));
@@ -229,7 +229,7 @@ TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
 }
 
 TEST(DataDirectory, ADirectoryOfFormatTwoIsTakenOverAsItIs) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto chain = MakeChain(1, 2, 1000);
   {
     auto directory = DataDirectory::Open(Options(temporary.path())).value();
@@ -243,7 +243,7 @@ TEST(DataDirectory, ADirectoryOfFormatTwoIsTakenOverAsItIs) {
 }
 
 TEST(DataDirectory, ADamagedMetaLeavesKvServingUntilItIsRepaired) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto chain = MakeChain(1, 3, 1000);
   {
     auto directory = DataDirectory::Open(Options(temporary.path())).value();
@@ -274,7 +274,7 @@ TEST(DataDirectory, ADamagedMetaLeavesKvServingUntilItIsRepaired) {
 }
 
 TEST(DataDirectory, TwoStartsThatCrashedSetKvAsideAndFourKeepMetaShut) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   { ASSERT_TRUE(DataDirectory::Open(Options(temporary.path()))); }
   std::ofstream(temporary.path() / "kv.opening") << "xx";
   {
@@ -289,7 +289,7 @@ TEST(DataDirectory, TwoStartsThatCrashedSetKvAsideAndFourKeepMetaShut) {
 }
 
 TEST(DataDirectory, AFileInItsPlaceIsRefusedWithItsPath) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto path = temporary.path() / "data";
   std::ofstream(path) << "not a directory";
   const auto opened = DataDirectory::Open(Options(path));

@@ -21,34 +21,10 @@
 
 #include "base/digest.h"
 #include "store/kv/kv_store.h"
+#include "tests/base/temp_folder.h"
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::store {
-
-// Returns a directory in memory if the system has one, for tests that open a thousand directories.
-inline std::filesystem::path FastDirectory() {
-  std::error_code error;
-  const std::filesystem::path memory = "/dev/shm";
-  return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path(error);
-}
-
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(
-      const std::filesystem::path& place = std::filesystem::temp_directory_path()) {
-    std::string name = (place / "kvgate-store-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A block whose bytes are derived from its key, so that any process can recognise wrong ones.
 struct Block {

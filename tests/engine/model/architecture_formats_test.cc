@@ -29,7 +29,7 @@ class ArchitectureFormatsTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Returns the logits after a prompt longer than the window, and after two tokens more.
   Logits Run(const WeightRecipe& recipe) {
-    const ScratchDirectory scratch;
+    const TempFolder scratch;
     const bool has_window = FindArchitecture(GetParam())->window_rule != WindowRule::kNever;
     const auto made = MakeModel({.architecture = GetParam(),
                                  .num_layers = 2,

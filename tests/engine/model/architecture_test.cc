@@ -181,7 +181,7 @@ class ArchitectureTest : public ::testing::TestWithParam<Param> {
 
   static constexpr SequenceRunner::Options kOptions = {.context = 160, .kv_dtype = DType::kF32};
   const PlainShape& shape_ = std::get<1>(GetParam()).shape;
-  ScratchDirectory scratch_;
+  TempFolder scratch_;
   std::unique_ptr<kernels::Backend> backend_;
   LoadedModel loaded_;
   std::vector<TokenId> tokens_;

@@ -27,7 +27,7 @@ class BadModelTest : public ::testing::Test {
   // drop it. Returns the error.
   template <typename Change>
   Error LoadChanged(Change change, const PlainShape& shape = {}) {
-    const ScratchDirectory scratch;
+    const TempFolder scratch;
     EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
     const auto file = modelfile::GgufFile::Open(scratch / "m.gguf");
     modelfile::GgufWriter writer;
@@ -40,7 +40,7 @@ class BadModelTest : public ::testing::Test {
     return LoadError(writer);
   }
 
-  ScratchDirectory scratch_;
+  TempFolder scratch_;
   std::unique_ptr<kernels::Backend> backend_ = kernels::reference::MakeReferenceBackend();
 };
 

@@ -141,7 +141,7 @@ TEST(CapacityTest, SenselessRequestsAreNamed) {
 }
 
 TEST(CapacityTest, AFilesShapeIsReadWhateverItsArchitecture) {
-  const ScratchDirectory directory;
+  const TempFolder directory;
   ASSERT_TRUE(MakeModel({.num_layers = 3,
                          .hidden_dim = 64,
                          .num_heads = 4,
@@ -163,7 +163,7 @@ TEST(CapacityTest, AFilesShapeIsReadWhateverItsArchitecture) {
 }
 
 TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
-  const ScratchDirectory directory;
+  const TempFolder directory;
   const auto read = [&](const MakeModelOptions& options) {
     EXPECT_TRUE(MakeModel(options, directory / "m.gguf"));
     const auto file = modelfile::GgufFile::Open(directory / "m.gguf");
@@ -210,7 +210,7 @@ TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
 }
 
 TEST(CapacityTest, AFileWithoutAShapeIsRefusedByTheKey) {
-  const ScratchDirectory directory;
+  const TempFolder directory;
   const auto refuse = [&](const modelfile::GgufWriter& writer, ErrorCode code, const char* what) {
     ASSERT_TRUE(writer.Write(directory / "x.gguf", nullptr));
     const auto file = modelfile::GgufFile::Open(directory / "x.gguf");

@@ -51,7 +51,7 @@ class EmbeddingTableTest : public testing::Test {
     return value;
   }
 
-  const ScratchDirectory directory_;
+  const TempFolder directory_;
   const std::filesystem::path path_ = directory_ / "table.bin";
   std::unique_ptr<modelfile::MappedFile> file_;
   EmbeddingTable table_;

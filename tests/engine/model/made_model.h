@@ -72,7 +72,7 @@ class MadeModelTest : public ::testing::TestWithParam<SyntheticCase> {
     return generated;
   }
 
-  ScratchDirectory scratch_;
+  TempFolder scratch_;
   std::filesystem::path path_;
   std::unique_ptr<kernels::Backend> backend_ = MakeBackend();
   LoadedModel loaded_;

@@ -65,7 +65,7 @@ TEST_P(MakeModelTest, TheShapeIsTheOneAskedFor) {
 
 // Features that only some architectures have are made when they are asked for.
 TEST(MakeModelOptionsTest, WindowsExpertsAndRopeScalingAreMade) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto made = [&](auto change) {
     MakeModelOptions options = Tiny("llama", kernels::DType::kF32);
     change(options);
@@ -96,7 +96,7 @@ TEST(MakeModelOptionsTest, WindowsExpertsAndRopeScalingAreMade) {
 }
 
 TEST(MakeModelOptionsTest, ABadOptionIsNamed) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto refused = [&](std::string_view field, auto change) {
     MakeModelOptions options = Tiny("llama", kernels::DType::kQ8_0);
     change(options);

@@ -74,7 +74,7 @@ void ExpectLogitsNear(const std::vector<std::vector<double>>& expected, size_t f
 
 TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
   const PlainShape& shape = GetParam().shape;
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
   const auto backend = MakeBackend(GetParam().backend);
   const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
@@ -90,7 +90,7 @@ TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
 // which takes another code path.
 TEST_P(ForwardTest, DroppedBlocksAreUnseenAndLeaveAllOthersTheirPlaces) {
   const PlainShape& shape = GetParam().shape;
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
   const auto backend = MakeBackend(GetParam().backend);
   const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
@@ -119,7 +119,7 @@ TEST_P(ForwardTest, DroppedBlocksAreUnseenAndLeaveAllOthersTheirPlaces) {
 
 TEST_P(ForwardTest, EveryLayersHeadsButTheLastsAddTheirMassToTheBlocks) {
   const PlainShape& shape = GetParam().shape;
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
   const auto backend = MakeBackend(GetParam().backend);
   const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
@@ -224,7 +224,7 @@ class InvarianceTest : public ::testing::TestWithParam<DType> {
         << "row " << row;
   }
 
-  ScratchDirectory scratch_;
+  TempFolder scratch_;
   std::unique_ptr<kernels::Backend> backend_ = MakeBackend("cpu");
   LoadedModel loaded_;
   std::vector<TokenId> tokens_;

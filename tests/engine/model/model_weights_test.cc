@@ -20,7 +20,7 @@ using ModelWeightsTest = BadModelTest;
 
 TEST_F(ModelWeightsTest, EveryMissingTensorIsNamed) {
   const PlainShape shape = {.architecture = "qwen2"};
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
   const auto file = modelfile::GgufFile::Open(scratch / "m.gguf");
   for (const modelfile::GgufTensor& tensor : (*file)->tensors()) {
@@ -113,7 +113,7 @@ TEST_F(ModelWeightsTest, ATensorThatWouldBeIgnoredIsRefused) {
 }
 
 TEST(FingerprintTest, OneChangedBitOfAWeightOrOfTheShapeShows) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto backend = kernels::reference::MakeReferenceBackend();
   const auto fingerprint = [&](const PlainShape& shape, bool flip) {
     const auto fill = [flip](const GgufWriter::TensorSpec& spec, int64_t first_row,

@@ -33,7 +33,7 @@ class QuantizeModelTest : public ::testing::Test {
     ASSERT_TRUE(MakeModel(Tiny("llama", DType::kF32), scratch_ / "f32.gguf").has_value());
   }
 
-  ScratchDirectory scratch_;
+  TempFolder scratch_;
   std::unique_ptr<kernels::Backend> backend_ = MakeBackend();
 };
 

@@ -49,7 +49,7 @@ TEST_P(SyntheticVocabularyTest, EveryPieceIsReachable) {
 }
 
 TEST(MadeVocabularySizeTest, TheSmallestVocabulariesWork) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto backend = MakeBackend();
   for (const auto& [architecture, size] :
        std::vector<std::pair<std::string, int>>{{"llama", 99}, {"qwen2", 259}}) {

@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include <unistd.h>
+
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::model {
 
@@ -18,25 +19,5 @@ inline std::filesystem::path TestDataPath(const std::string& name) {
                       : std::filesystem::path(KVGATE_SOURCE_DIR) / ".." / "shared";
   return base / name;
 }
-
-// ScratchDirectory is a test's own directory; the destructor removes it with its contents.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "kvgate_test_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace kvgate::model

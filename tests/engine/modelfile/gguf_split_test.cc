@@ -47,7 +47,7 @@ class GgufSplitTest : public ::testing::Test {
     EXPECT_THAT(file.error().detail, HasSubstr(std::string(what)));
   }
 
-  model::ScratchDirectory scratch_;
+  TempFolder scratch_;
 };
 
 TEST_F(GgufSplitTest, PartsAreOneModelWithTheMetadataOfTheFirst) {

@@ -64,7 +64,7 @@ void ExpectError(const Result<std::unique_ptr<GgufFile>>& file, ErrorCode code,
 }
 
 std::vector<std::byte> FullFile() {
-  const model::ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto path = scratch / "full.gguf";
   EXPECT_TRUE(model::FullWriter().Write(path, model::FillPattern).has_value());
   return model::ReadAll(path);
@@ -82,7 +82,7 @@ void ExpectArray(const GgufFile& file, std::string_view key, const std::vector<T
 }
 
 TEST(GgufTest, EveryValueTypeComesBackAsItWasWritten) {
-  const model::ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(model::FullWriter().Write(scratch / "a.gguf", model::FillPattern).has_value());
   const auto opened = GgufFile::Open(scratch / "a.gguf");
   ASSERT_TRUE(opened.has_value()) << opened.error().ToString();
@@ -119,7 +119,7 @@ TEST(GgufTest, EveryValueTypeComesBackAsItWasWritten) {
 }
 
 TEST(GgufTest, TensorDataComesBackAlignedAndWhole) {
-  const model::ScratchDirectory scratch;
+  const TempFolder scratch;
   ASSERT_TRUE(model::FullWriter().Write(scratch / "a.gguf", model::FillPattern).has_value());
   const auto opened = GgufFile::Open(scratch / "a.gguf");
   ASSERT_TRUE(opened.has_value()) << opened.error().ToString();

@@ -10,14 +10,13 @@ namespace kvgate::modelfile {
 
 using model::FillPattern;
 using model::FullWriter;
-using model::ScratchDirectory;
 
 namespace {
 
 using ::testing::HasSubstr;
 
 TEST(GgufWriterTest, ATensorLargerThanTheWriteBufferIsWrittenRowByRow) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   GgufWriter writer;  // 3000 rows of 4 KiB fill three buffers
   writer.AddTensor({.name = "t.large", .dimensions = {1024, 3000}, .type = GgufType::kF32});
   int num_calls = 0;
@@ -37,7 +36,7 @@ TEST(GgufWriterTest, ATensorLargerThanTheWriteBufferIsWrittenRowByRow) {
 }
 
 TEST(GgufWriterTest, AFullDiskLeavesNothingBehindAndSaysSo) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto path = scratch / "a.gguf";
   // The partial file is a link to a device that is always full.
   std::filesystem::create_symlink("/dev/full", path.string() + ".partial");
@@ -52,7 +51,7 @@ TEST(GgufWriterTest, AFullDiskLeavesNothingBehindAndSaysSo) {
 }
 
 TEST(GgufWriterTest, AFailedWriteKeepsTheOldFile) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto path = scratch / "a.gguf";
   ASSERT_TRUE(FullWriter().Write(path, FillPattern).has_value());
   const std::vector<std::byte> before = model::ReadAll(path);
@@ -62,7 +61,7 @@ TEST(GgufWriterTest, AFailedWriteKeepsTheOldFile) {
 }
 
 TEST(GgufWriterTest, TheWriterRefusesWhatCannotBeRead) {
-  const ScratchDirectory scratch;
+  const TempFolder scratch;
   const auto refused = [&](auto change, std::string_view part) {
     GgufWriter writer = FullWriter();
     change(writer);

@@ -75,7 +75,7 @@ class HfFolderTest : public ::testing::Test {
     return OpenError().detail;
   }
 
-  model::ScratchDirectory scratch_;
+  TempFolder scratch_;
   fs::path folder_ = scratch_ / "hf";
   std::unique_ptr<ModelFile> gguf_;
   std::vector<RawTensor> tensors_;

@@ -30,7 +30,7 @@ class MappedFileTest : public testing::Test {
   }
   bool HasMoved() const { return MayDiffer(file_->identity(), *file_->CurrentIdentity()); }
 
-  const model::ScratchDirectory directory_;
+  const TempFolder directory_;
   const fs::path path_ = directory_ / "file.bin";
   std::unique_ptr<MappedFile> file_;
 };

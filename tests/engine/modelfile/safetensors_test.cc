@@ -134,7 +134,7 @@ TEST(SafetensorsTest, ALengthBeyondTheFileOrTheLimitCostsAMessageOnly) {
 }
 
 TEST(SafetensorsTest, AFileIsReadThroughALinkAndAnErrorNamesIt) {
-  const model::ScratchDirectory scratch;
+  const TempFolder scratch;
   const std::vector<std::byte> bytes = SafetensorsBytes({{"a", "F16", {4}, Bytes(8)}});
   const auto write = [&](size_t size) {
     std::ofstream(scratch / "blob", std::ios::binary)

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::bench {
 namespace {
 
@@ -25,8 +27,8 @@ TEST(BenchFileTest, WithoutACacheTheFileGoesWithItsOwner) {
 }
 
 TEST(BenchFileTest, ACachedFileIsMadeOnce) {
-  const fs::path folder =
-      fs::temp_directory_path() / ("kvgate-bench-file-test-" + std::to_string(getpid()));
+  const TempFolder temp;
+  const fs::path folder = temp / "made";
   fs::path path;
   {
     const auto file = BenchFile::Make(kShape, folder);
@@ -39,7 +41,6 @@ TEST(BenchFileTest, ACachedFileIsMadeOnce) {
   ASSERT_TRUE(again.has_value()) << again.error().ToString();
   EXPECT_EQ((*again)->path(), path);
   EXPECT_EQ(fs::last_write_time(path), written_at);
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(BenchTokenizerTest, EncodingIsPrintedBesideItsBounds) {
-  const model::ScratchDirectory directory;
+  const TempFolder directory;
   ASSERT_TRUE(model::MakeModel({.architecture = "qwen2",
                                 .num_layers = 1,
                                 .hidden_dim = 64,

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::cli {
 namespace {
 
@@ -33,13 +35,13 @@ TEST(OptionsTest, FlagsSetTheConfiguration) {
 }
 
 TEST(OptionsTest, FlagsOverrideTheFile) {
-  const std::string path = ::testing::TempDir() + "/options_test.toml";
+  const TempFolder folder;
+  const std::string path = folder / "options.toml";
   std::ofstream(path) << "[engine]\ncontext = 5\nthreads = 3\n";
   const auto config = Parse("--config " + path + " --context 7");
   ASSERT_TRUE(config);
   EXPECT_EQ(config->engine.context, 7);
   EXPECT_EQ(config->engine.threads, 3);
-  std::filesystem::remove(path);
 }
 
 TEST(OptionsTest, BadValuesAreRefusedByName) {

@@ -13,7 +13,8 @@
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::test {
 
@@ -22,8 +23,6 @@ class TestCertificate {
  public:
   // Makes a certificate valid from `from` to `until`, in seconds relative to the present.
   explicit TestCertificate(long from = -60, long until = 3600) {
-    std::string name = (std::filesystem::temp_directory_path() / "kvgate-tls-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* certificate = X509_new();
     X509_set_version(certificate, 2);
@@ -47,18 +46,12 @@ class TestCertificate {
     X509_free(certificate);
     EVP_PKEY_free(key);
   }
-  ~TestCertificate() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  TestCertificate(const TestCertificate&) = delete;
-  TestCertificate& operator=(const TestCertificate&) = delete;
 
   std::string cert_file() const { return (folder_ / "cert.pem").string(); }
   std::string key_file() const { return (folder_ / "key.pem").string(); }
 
  private:
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 // TlsClient speaks TLS over a connected socket, which it does not own.

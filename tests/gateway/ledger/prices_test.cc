@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::ledger {
 namespace {
 
@@ -146,13 +148,11 @@ TEST(PricesTest, EveryRowNamesItsSourceAndDate) {
 class PriceFile {
  public:
   explicit PriceFile(const std::string& text) { std::ofstream(path_) << text; }
-  ~PriceFile() { std::filesystem::remove(path_); }
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  const std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() /
-      ("kvgate-prices-" + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".json");
+  const TempFolder folder_;
+  const std::filesystem::path path_ = folder_ / "prices.json";
 };
 
 TEST(PricesTest, TheUsersRowsStandInFront) {

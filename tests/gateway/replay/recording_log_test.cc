@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::replay {
 namespace {
 
@@ -45,7 +47,8 @@ class FakeLog final : public upstream::ExchangeLog {
 };
 
 TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
-  const fs::path file = fs::temp_directory_path() / ("kvgate-record-" + std::to_string(getpid()));
+  const TempFolder folder;
+  const fs::path file = folder / "trace.jsonl";
   FakeLog inner;
   {
     auto writer = TraceWriter::Open({.path = file});
@@ -99,11 +102,11 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
   EXPECT_EQ(request->usage->cache_read_tokens, 90);
   EXPECT_EQ(request->ttft_us, 20'000);
   EXPECT_EQ(request->total_us, 30'000);
-  fs::remove(file);
 }
 
 TEST(RecordingLog, ATranslatedAnswerIsReadInTheDialectOfTheUpstream) {
-  const fs::path file = fs::temp_directory_path() / ("kvgate-other-" + std::to_string(getpid()));
+  const TempFolder folder;
+  const fs::path file = folder / "trace.jsonl";
   FakeLog inner;
   {
     auto writer = TraceWriter::Open({.path = file});
@@ -133,11 +136,11 @@ TEST(RecordingLog, ATranslatedAnswerIsReadInTheDialectOfTheUpstream) {
   EXPECT_EQ(request->usage->uncached_tokens, 36);
   EXPECT_EQ(request->usage->cache_read_tokens, 64);
   EXPECT_EQ(request->usage->output_tokens, 3);
-  fs::remove(file);
 }
 
 TEST(RecordingLog, WhatWasNeverSentIsNotKept) {
-  const fs::path file = fs::temp_directory_path() / ("kvgate-unsent-" + std::to_string(getpid()));
+  const TempFolder folder;
+  const fs::path file = folder / "trace.jsonl";
   FakeLog inner;
   {
     auto writer = TraceWriter::Open({.path = file});
@@ -149,7 +152,6 @@ TEST(RecordingLog, WhatWasNeverSentIsNotKept) {
     first->OnEnd({.superseded = true});
   }
   EXPECT_EQ((*TraceReader::Open(file))->num_requests(), 0u);
-  fs::remove(file);
 }
 
 }  // namespace

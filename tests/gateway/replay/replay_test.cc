@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::replay {
 namespace {
 
@@ -81,8 +83,8 @@ class RunReplayTest : public ::testing::Test {
     return RunReplay(**TraceReader::Open(file_), options, {});
   }
 
-  const fs::path file_ =
-      fs::temp_directory_path() / ("kvgate-replay-" + std::to_string(getpid()) + ".jsonl");
+  const TempFolder folder_;
+  const fs::path file_ = folder_ / "trace.jsonl";
   const std::string body_ = R"({"model":"gpt-5.6-sol","messages":[{"role":"user","content":")" +
                             std::string(8000, 'a') + R"("}]})";
 };

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::replay {
@@ -17,14 +18,10 @@ namespace fs = std::filesystem;
 
 class TraceTest : public ::testing::Test {
  protected:
-  TraceTest() : folder_(fs::temp_directory_path() / ("kvgate-trace-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~TraceTest() override { fs::remove_all(folder_); }
   fs::path File() const { return folder_ / "trace.jsonl"; }
   void Write(std::string_view text) const { std::ofstream(File(), std::ios::binary) << text; }
 
-  const fs::path folder_;
+  const TempFolder folder_;
 };
 
 TraceRequest Example() {
@@ -195,7 +192,7 @@ TEST_F(TraceTest, AWriterDropsWhatIsTooMuchAndCounts) {
   ASSERT_TRUE(writer.has_value());
   (*writer)->Append(Example());
   EXPECT_EQ((*writer)->num_dropped(), 1u);
-  EXPECT_FALSE(TraceWriter::Open({.path = folder_}).has_value());
+  EXPECT_FALSE(TraceWriter::Open({.path = folder_.path()}).has_value());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace kvgate::runtime {
 namespace {
 
-config::Config ConfigFor(const store::TemporaryDirectory& temporary) {
+config::Config ConfigFor(const TempFolder& temporary) {
   config::Config config;
   config.store.data_dir = (temporary.path() / "data").string();
   return config;
@@ -35,7 +35,7 @@ TEST(DataTierTest, WithoutADiskItSaysWhy) {
 }
 
 TEST(DataTierTest, ADirectoryIsHeldByOneAtATime) {
-  const store::TemporaryDirectory temporary;
+  const TempFolder temporary;
   const config::Config config = ConfigFor(temporary);
   const DataTier first = OpenDataTier(config);
   ASSERT_NE(first.directory, nullptr) << first.reason;
@@ -47,7 +47,7 @@ TEST(DataTierTest, ADirectoryIsHeldByOneAtATime) {
 }
 
 TEST(DataTierTest, TheWriteBudgetAndTheSeedSurvive) {
-  const store::TemporaryDirectory temporary;
+  const TempFolder temporary;
   config::Config config = ConfigFor(temporary);
   config.store.write_budget_bytes = uint64_t{1} << 40;
   uint64_t seed = 0;

@@ -21,7 +21,7 @@ class LocalEngineTest : public testing::Test {
     return engine_->MakeProvider(config_, nullptr);
   }
 
-  store::TemporaryDirectory temporary_;
+  TempFolder temporary_;
   config::Config config_ = test::TinyConfig(temporary_.path());
   DataTier tier_{.directory = nullptr, .reason = "a test"};
   std::unique_ptr<LocalEngine> engine_;

@@ -56,7 +56,7 @@ class RuntimeTest : public testing::Test {
     return config;
   }
 
-  store::TemporaryDirectory temporary_;
+  TempFolder temporary_;
   config::Config config_ = test::TinyConfig(temporary_.path());
   std::unique_ptr<metrics::Registry> registry_;
 };

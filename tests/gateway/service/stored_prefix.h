@@ -16,6 +16,7 @@
 #include "engine/tier/prefix_transfer.h"
 #include "kernels/backend.h"
 #include "store/rocks_data_directory.h"
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::test {
 
@@ -24,14 +25,7 @@ class TemporaryData {
   // `secret_env` names the environment variable with its secret; empty: the directory makes its
   // own.
   explicit TemporaryData(std::string secret_env = {}) : secret_env_(std::move(secret_env)) {
-    std::string name = (std::filesystem::temp_directory_path() / "kvgate-pins-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
     Open();
-  }
-  ~TemporaryData() {
-    directory_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
   }
   void Reopen() {
     directory_.reset();
@@ -71,12 +65,14 @@ class TemporaryData {
  private:
   void Open() {
     auto opened = store::DataDirectory::Open(
-        {.directory = path_, .kv_bytes_max = uint64_t{16} << 20, .secret_env = secret_env_});
+        {.directory = folder_.path(),
+         .kv_bytes_max = uint64_t{16} << 20,
+         .secret_env = secret_env_});
     EXPECT_TRUE(opened) << opened.error().ToString();
     directory_ = std::move(*opened);
   }
   const std::string secret_env_;
-  std::filesystem::path path_;
+  TempFolder folder_;
   std::unique_ptr<store::DataDirectory> directory_;
 };
 

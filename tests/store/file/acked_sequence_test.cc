@@ -9,7 +9,7 @@ namespace kvgate::store::file {
 namespace {
 
 TEST(AckedSequence, RemembersTheLargestNumberOrTheOneItBeganAgainWith) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "sequence";
   EXPECT_EQ(AckedSequence::Read(path), std::nullopt);
   {
@@ -28,7 +28,7 @@ TEST(AckedSequence, RemembersTheLargestNumberOrTheOneItBeganAgainWith) {
 }
 
 TEST(AckedSequence, ADamagedFileTellsNothing) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "sequence";
   AckedSequence(path).Note(77);
   const uint64_t bytes = std::filesystem::file_size(path);
@@ -44,7 +44,7 @@ TEST(AckedSequence, ADamagedFileTellsNothing) {
 
 // Format version 1 wrote "KVSQ" 1 77, alone or over the front of a longer file.
 TEST(AckedSequence, AFileOfTheVersionBeforeTellsTheSequence) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "sequence";
   std::string bytes;
   AppendValue(bytes, uint32_t{0x5153564b});

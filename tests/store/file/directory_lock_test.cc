@@ -14,7 +14,7 @@ namespace kvgate::store::file {
 namespace {
 
 TEST(DirectoryLock, OneHolderAtATimeAlsoWithinAProcess) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   EXPECT_FALSE(DirectoryLock::IsHeld(temporary.path()));
   std::optional<DirectoryLock> first(DirectoryLock::Acquire(temporary.path()).value());
   EXPECT_TRUE(DirectoryLock::IsHeld(temporary.path()));
@@ -25,7 +25,7 @@ TEST(DirectoryLock, OneHolderAtATimeAlsoWithinAProcess) {
 }
 
 TEST(DirectoryLock, ServerInfoComesBackAndNonsenseIsDataLoss) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   EXPECT_EQ(ReadServerInfo(temporary.path()).error().code, ErrorCode::kNotFound);
   ASSERT_TRUE(WriteServerInfo(temporary.path(), {42, "http://\"quoted\"\xff"}));
   EXPECT_EQ(ReadServerInfo(temporary.path()).value().pid, 42);
@@ -39,7 +39,7 @@ TEST(DirectoryLock, ServerInfoComesBackAndNonsenseIsDataLoss) {
 }
 
 TEST(DirectoryLock, TheAdminTokenIsInAFileThatOnlyItsOwnerReads) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   // An attacker has created a link under the temporary name, to read what is written.
   const auto trap = temporary.path() / "trap";
   std::ofstream(trap) << "";
@@ -56,12 +56,12 @@ TEST(DirectoryLock, TheAdminTokenIsInAFileThatOnlyItsOwnerReads) {
 // A pipe in place of a file would block its reader for ever.
 TEST(DirectoryLock, WhatIsNoFileHoldsUpNobody) {
   for (const char* name : {"server.json", "lock"}) {
-    const TemporaryDirectory temporary;
+    const TempFolder temporary;
     ASSERT_EQ(::mkfifo((temporary.path() / name).c_str(), 0600), 0);
     EXPECT_FALSE(ReadServerInfo(temporary.path())) << name;
     EXPECT_FALSE(DirectoryLock::IsHeld(temporary.path())) << name;
   }
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   ASSERT_EQ(::mkfifo((temporary.path() / "lock").c_str(), 0600), 0);
   EXPECT_FALSE(DirectoryLock::Acquire(temporary.path()));
 }

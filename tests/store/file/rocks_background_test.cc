@@ -103,7 +103,7 @@ TEST(BackgroundEnvTest, AsManyThreadsRunAsAreAllowed) {
 }
 
 TEST(BackgroundEnvTest, ADatabaseFlushesAndCompactsAndLeavesNoThread) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   rocksdb::Options options;
   options.create_if_missing = true;
   const EnvUse env;

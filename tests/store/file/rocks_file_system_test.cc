@@ -26,7 +26,7 @@ kv::KvStoreOptions Options(const fs::path& directory) {
 }
 
 TEST(RocksFileSystem, AnyByteOfATableMayChangeAndNothingWrongIsServed) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto chain = MakeChain(1, 6, 2000);
   {
     auto store = RocksKvStore::Open(Options(temporary.path() / "whole")).value();
@@ -53,7 +53,7 @@ TEST(RocksFileSystem, AnyByteOfATableMayChangeAndNothingWrongIsServed) {
 }
 
 TEST(RocksFileSystem, AFooterThatPointsOutsideIsDamageAndNotARequestForMemory) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto options = Options(temporary.path());
   {
     auto store = RocksKvStore::Open(options).value();

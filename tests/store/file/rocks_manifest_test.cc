@@ -20,7 +20,7 @@ class Manifest : public testing::Test {
   Result<ManifestChange> Compare(const ManifestMark& marked) {
     return CompareManifest(*EnvUse(), directory_.path(), marked);
   }
-  TemporaryDirectory directory_;
+  TempFolder directory_;
 };
 
 TEST_F(Manifest, MayGrowAndBeReplacedByALaterOneOnly) {

@@ -26,7 +26,7 @@ Result<void> Check(const std::string& bytes) {
 
 // Returns a table written by RocksDB.
 std::string MakeTable() {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const kv::KvStoreOptions options{.directory = temporary.path() / "kv",
                                    .capacity_bytes = 16 << 20};
   auto store = kv::RocksKvStore::Open(options).value();

@@ -17,7 +17,7 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::filesystem::path FileOf(const TemporaryDirectory& directory) {
+std::filesystem::path FileOf(const TempFolder& directory) {
   return directory.path() / kSecretFileName;
 }
 
@@ -36,7 +36,7 @@ class Variable {
 };
 
 TEST(SecretFileTest, IsMadeOnceForItsOwnerAloneAndFoundAgain) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto made = OpenKeyring({.directory = directory.path()});
   ASSERT_TRUE(made) << made.error().detail;
   struct stat info {};
@@ -51,14 +51,14 @@ TEST(SecretFileTest, IsMadeOnceForItsOwnerAloneAndFoundAgain) {
 }
 
 TEST(SecretFileTest, IsNotMadeWhereNothingIsToBeWritten) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   EXPECT_EQ(OpenKeyring({.directory = directory.path(), .make = false}).error().code,
             ErrorCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(FileOf(directory)));
 }
 
 TEST(SecretFileTest, AStartThatWasKilledWhileItWasMadeLeavesNoHalf) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   std::filesystem::path partial = FileOf(directory);
   partial += ".partial";
   std::ofstream(partial) << "0011";
@@ -67,7 +67,7 @@ TEST(SecretFileTest, AStartThatWasKilledWhileItWasMadeLeavesNoHalf) {
 }
 
 TEST(SecretFileTest, WhatOthersMayReadOrIsNoFileIsRefused) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   ASSERT_TRUE(OpenKeyring({.directory = directory.path()}));
   for (const unsigned mode : {0640u, 0604u, 0660u}) {
     ASSERT_EQ(::chmod(FileOf(directory).c_str(), mode), 0);
@@ -86,7 +86,7 @@ TEST(SecretFileTest, WhatOthersMayReadOrIsNoFileIsRefused) {
 }
 
 TEST(SecretFileTest, WhatHoldsNoSecretIsRefusedAndStays) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   std::ofstream(FileOf(directory)) << "no secret\n";
   ASSERT_EQ(::chmod(FileOf(directory).c_str(), 0600), 0);
   EXPECT_EQ(OpenKeyring({.directory = directory.path()}).error().code, ErrorCode::kInvalidArgument);
@@ -94,7 +94,7 @@ TEST(SecretFileTest, WhatHoldsNoSecretIsRefusedAndStays) {
 }
 
 TEST(SecretFileTest, TheVariableSealsAndDerivesAndTheFileStillOpens) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto file = OpenKeyring({.directory = directory.path()}).value()->sealing_key_id();
   const std::string secret = Keyring::GenerateSecret();
   const Variable variable("KVGATE_TEST_SECRET_FILE", secret);
@@ -108,7 +108,7 @@ TEST(SecretFileTest, TheVariableSealsAndDerivesAndTheFileStillOpens) {
 }
 
 TEST(SecretFileTest, AVariableThatIsNotSetIsNamed) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto ring = OpenKeyring({.directory = directory.path(), .environment = "KVGATE_NOT_SET"});
   ASSERT_FALSE(ring);
   EXPECT_EQ(ring.error().code, ErrorCode::kInvalidArgument);

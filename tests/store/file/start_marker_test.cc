@@ -8,7 +8,7 @@ namespace kvgate::store::file {
 namespace {
 
 TEST(StartMarker, CountsCrashesUntilAProcessHasSettled) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "kv.opening";
   const auto copy = directory.path() / "as a crash leaves it";
   {
@@ -30,7 +30,7 @@ TEST(StartMarker, CountsCrashesUntilAProcessHasSettled) {
 }
 
 TEST(StartMarker, AProcessThatIsKilledLeavesNoCrash) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "kv.opening";
   std::ofstream(path).close();  // the start has begun and not ended
   EXPECT_EQ(StartMarker(path).num_crashes(), 0u);

@@ -35,7 +35,7 @@ class KvDamage : public testing::TestWithParam<Damage> {};
 
 TEST_P(KvDamage, ServesNoWrongByteAndGoesOn) {
   const Damage& damage = GetParam();
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv", .capacity_bytes = 64 * kMiB};
   std::vector<std::vector<Block>> chains;
   {
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Files, KvDamage,
                          [](const testing::TestParamInfo<Damage>& hit) { return hit.param.name; });
 
 TEST(KvDatabase, OnlyTheNewestSetAsideDirectoryIsKept) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv", .capacity_bytes = 64 * kMiB};
   for (int round = 0; round < 3; ++round) {
     { ASSERT_TRUE(RocksKvStore::Open(options).has_value()); }
@@ -95,7 +95,7 @@ TEST(KvDatabase, OnlyTheNewestSetAsideDirectoryIsKept) {
 }
 
 TEST(KvDatabase, AWriteIsAtomicAndItsDeletesComeFirst) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvDatabaseOptions options{.directory = temporary.path() / "kv",
                                   .capacity_bytes = 64 * kMiB};
   auto database = KvDatabase::Open(options).value();

@@ -36,12 +36,12 @@ class SmallDisk {
   const std::filesystem::path& path() const { return directory_.path(); }
 
  private:
-  TemporaryDirectory directory_;
+  TempFolder directory_;
   bool mounted_ = false;
 };
 
 TEST(RocksKvMaintenance, WhatIsWrittenIsOnDiskWithinTheFlushInterval) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv",
                                .capacity_bytes = 64 * kMiB,
                                .flush_interval = std::chrono::milliseconds(300)};
@@ -62,7 +62,7 @@ TEST(RocksKvMaintenance, WhatIsWrittenIsOnDiskWithinTheFlushInterval) {
 
 // Writes `factor` times the cap while another thread measures the directory.
 void KeepsTheCap(uint64_t capacity, uint64_t factor, size_t block_bytes, bool reuse_old) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   // This test is about the cap, so a busy machine gets ample time to free space.
   const KvStoreOptions options{.directory = temporary.path() / "kv",
                                .capacity_bytes = capacity,
@@ -143,7 +143,7 @@ TEST(RocksKvMaintenance, AFullDiskStopsWritingNotReadingAndWritingResumesByItsel
 }
 
 TEST(RocksKvMaintenance, ADiskThatFailsMidRunStopsWritingNotReadingAndWritingResumesByItself) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv",
                                .capacity_bytes = 256 * kMiB,
                                .flush_interval = std::chrono::milliseconds(100)};
@@ -187,7 +187,7 @@ TEST(RocksKvMaintenance, AReadOnlyDiskIsNamedAtOpening) {
 }
 
 TEST(RocksKvMaintenance, DamageThatStopsTheCollectorIsHealedWhileServing) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv", .capacity_bytes = 16 * kMiB};
   auto store = RocksKvStore::Open(options).value();
   for (uint64_t chain = 0; chain < 10; ++chain) {
@@ -213,7 +213,7 @@ TEST(RocksKvMaintenance, DamageThatStopsTheCollectorIsHealedWhileServing) {
 }
 
 TEST(RocksKvMaintenance, LastUseSurvivesAnOrderlyClose) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const KvStoreOptions options{.directory = temporary.path() / "kv", .capacity_bytes = 16 * kMiB};
   const Block old = MakeBlock(1, 0, 1000);
   const Block young = MakeBlock(2, 0, 1000);

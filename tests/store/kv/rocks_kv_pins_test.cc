@@ -19,7 +19,7 @@ std::unique_ptr<RocksKvStore> OpenStore(const std::filesystem::path& directory) 
 }
 
 TEST(RocksKvPins, AtMostHalfOfTheCapCanBePinned) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   uint64_t pinned = 0;
   Result<void> last;
@@ -40,7 +40,7 @@ TEST(RocksKvPins, AtMostHalfOfTheCapCanBePinned) {
 }
 
 TEST(RocksKvPins, AWantedPinHoldsFromTheMomentItsBlockIsPut) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const auto chain = MakeChain(1, 4, 1000);
   ASSERT_TRUE(store->Pin(chain.back().key, 0));
@@ -54,7 +54,7 @@ TEST(RocksKvPins, AWantedPinHoldsFromTheMomentItsBlockIsPut) {
 }
 
 TEST(RocksKvPins, RemovingWhatGoesOnFromAPinnedBlockStopsAtIt) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const auto chain = MakeChain(1, 6, 1000);
   ASSERT_TRUE(store->Put(Records(chain)));
@@ -65,7 +65,7 @@ TEST(RocksKvPins, RemovingWhatGoesOnFromAPinnedBlockStopsAtIt) {
 }
 
 TEST(RocksKvPins, APinnedBlockThatIsDamagedIsDroppedLikeAnyOther) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto chain = MakeChain(1, 2, 4000);
   {
     auto store = OpenStore(directory.path());
@@ -85,7 +85,7 @@ TEST(RocksKvPins, APinnedBlockThatIsDamagedIsDroppedLikeAnyOther) {
 }
 
 TEST(RocksKvPins, AStoredPrefixIsReadBackWithItsTokens) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const auto chain = MakeChain(1, 3, 500);
   std::vector<std::vector<TokenId>> tokens;
@@ -111,7 +111,7 @@ TEST(RocksKvPins, AStoredPrefixIsReadBackWithItsTokens) {
 }
 
 TEST(RocksKvPins, RandomPinsUnderEvictionAreNeverLost) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   std::mt19937 random(3);
   std::map<uint64_t, std::vector<Block>> pinned;

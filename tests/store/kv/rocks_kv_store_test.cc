@@ -32,7 +32,7 @@ std::unique_ptr<RocksKvStore> OpenStore(const std::filesystem::path& directory,
 }
 
 TEST(RocksKvStore, WhatWasPutIsReadAtOnceAndAfterReopening) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto chain = MakeChain(1, 8, 5000);
   {
     auto store = OpenStore(directory.path());
@@ -48,7 +48,7 @@ TEST(RocksKvStore, WhatWasPutIsReadAtOnceAndAfterReopening) {
 }
 
 TEST(RocksKvStore, AForgedCollisionIsAMissAtEveryDepthAndTheFirstRecordStays) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const auto chain = MakeChain(1, 6, 3000);
   ASSERT_TRUE(store->Put(Records(chain)));
@@ -66,7 +66,7 @@ TEST(RocksKvStore, AForgedCollisionIsAMissAtEveryDepthAndTheFirstRecordStays) {
 }
 
 TEST(RocksKvStore, AnotherGroupShapeOrSizeIsAMissAndNothingIsDropped) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const Block block = MakeBlock(1, 0, 4096);
   ASSERT_TRUE(store->Put(std::vector{block.Record()}));
@@ -83,7 +83,7 @@ TEST(RocksKvStore, AnotherGroupShapeOrSizeIsAMissAndNothingIsDropped) {
 }
 
 TEST(RocksKvStore, ARecordWithoutItsParentIsSkippedAndTheOrderInACallDoesNotMatter) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   auto chain = MakeChain(1, 4, 1000);
   ASSERT_TRUE(store->Put(std::vector{chain[2].Record()}));
@@ -96,7 +96,7 @@ TEST(RocksKvStore, ARecordWithoutItsParentIsSkippedAndTheOrderInACallDoesNotMatt
 }
 
 TEST(RocksKvStore, BadCallsAreRefusedWithTheirLimit) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   EXPECT_EQ(RocksKvStore::Open({.directory = directory.path() / "kv", .capacity_bytes = 1000})
                 .error()
                 .code,
@@ -113,7 +113,7 @@ TEST(RocksKvStore, BadCallsAreRefusedWithTheirLimit) {
 }
 
 TEST(RocksKvStore, EvictionTakesTheLeastRecentLeavesAndNeverAParentFirst) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path(), 16 * kMiB);
   const auto kept = MakeChain(1, 4, 200 * 1024);
   ASSERT_TRUE(store->Put(Records(kept)));
@@ -138,7 +138,7 @@ TEST(RocksKvStore, EvictionTakesTheLeastRecentLeavesAndNeverAParentFirst) {
 }
 
 TEST(RocksKvStore, PrefixesAreListedAndRemovedWithoutWhatOthersShare) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   const auto chain = MakeChain(1, 5, 1000);
   Block branch = MakeBlock(2, 3, 1000);
@@ -162,7 +162,7 @@ TEST(RocksKvStore, PrefixesAreListedAndRemovedWithoutWhatOthersShare) {
 }
 
 TEST(RocksKvStore, RemovingEverythingFreesTheDisk) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path());
   ASSERT_TRUE(store->Put(Records(MakeChain(1, 50, 384 * 1024))));
   ASSERT_TRUE(store->Flush());
@@ -172,7 +172,7 @@ TEST(RocksKvStore, RemovingEverythingFreesTheDisk) {
 }
 
 TEST(RocksKvStore, AfterAFlushTheDiskHoldsAtMostFivePercentMoreThanThePayloads) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path(), 256 * kMiB);
   ASSERT_TRUE(store->Put(Records(MakeChain(1, 128, 384 * 1024))));
   ASSERT_TRUE(store->Flush());
@@ -195,7 +195,7 @@ double MsToCopyAndDigest(const std::vector<Block>& chain) {
 // An idle machine with a release build should reach 25 ms. The bound here only distinguishes a
 // defect (a file opened per read, a payload copied many times) from a busy machine.
 TEST(RocksKvStoreTimingTest, TwoThreadsReadAndProveALongPrefixQuickly) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto chain = MakeChain(1, 128, 384 * 1024);
   { ASSERT_TRUE(OpenStore(directory.path(), 256 * kMiB)->Put(Records(chain))); }
   auto store = OpenStore(directory.path(), 256 * kMiB);
@@ -222,7 +222,7 @@ TEST(RocksKvStoreTimingTest, TwoThreadsReadAndProveALongPrefixQuickly) {
 }
 
 TEST(RocksKvStore, ReadOnlyReadsBesideAWriterAndRefusesToWrite) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto writer = OpenStore(directory.path());
   const auto chain = MakeChain(1, 3, 1000);
   ASSERT_TRUE(writer->Put(Records(chain)));
@@ -235,7 +235,7 @@ TEST(RocksKvStore, ReadOnlyReadsBesideAWriterAndRefusesToWrite) {
 }
 
 TEST(RocksKvStore, RandomOperationsAgreeWithANaiveModel) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   std::mt19937 random(99);
   auto store = OpenStore(directory.path(), 16 * kMiB);
   std::map<KvKey, Block> model;  // everything ever put; the store may have evicted some of it
@@ -278,7 +278,7 @@ TEST(RocksKvStore, RandomOperationsAgreeWithANaiveModel) {
 }
 
 TEST(RocksKvStore, ReadersWritersAndRemoversTogetherNeverSeeAWrongByte) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto store = OpenStore(directory.path(), 16 * kMiB);
   std::vector<std::vector<Block>> chains;
   for (uint64_t chain = 0; chain < 24; ++chain) chains.push_back(MakeChain(chain, 5, 200'000));

@@ -45,7 +45,7 @@ void Flood(kv::KvStore& kv, uint64_t first_chain, uint64_t total_bytes) {
 }
 
 TEST(PinBook, APinSurvivesReopeningAndAFloodThatEvictsEverythingElse) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto kept = MakeChain(1, 8, 100'000);
   const auto other = MakeChain(2, 8, 100'000);
   {
@@ -66,7 +66,7 @@ TEST(PinBook, APinSurvivesReopeningAndAFloodThatEvictsEverythingElse) {
 }
 
 TEST(PinBook, ANewVersionOfANameTakesTheOlderOnesPlace) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   const auto one = MakeChain(1, 2, 1000);
   const auto two = MakeChain(2, 2, 1000);
@@ -87,7 +87,7 @@ TEST(PinBook, ANewVersionOfANameTakesTheOlderOnesPlace) {
 }
 
 TEST(PinBook, OfTwoVersionsThatACrashLeftTheNewerOneStays) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto one = MakeChain(1, 1, 10);
   const auto two = MakeChain(2, 1, 10);
   {
@@ -107,7 +107,7 @@ TEST(PinBook, OfTwoVersionsThatACrashLeftTheNewerOneStays) {
 }
 
 TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto good = MakeChain(1, 1, 10);
   const auto bad = MakeChain(2, 1, 10);
   {
@@ -128,7 +128,7 @@ TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
 }
 
 TEST(PinBook, AnExpiredPinEndsByItself) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   const auto chain = MakeChain(1, 4, 100'000);
   ASSERT_TRUE(data->kv().Put(Records(chain)));
@@ -147,7 +147,7 @@ TEST(PinBook, AnExpiredPinEndsByItself) {
 }
 
 TEST(PinBook, ListsTheHighestPriorityFirstAndRekeysWhatWasRecomputed) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   for (const int priority : {1, 9, 5}) {
     Pin pin = PinOf(MakeBlock(static_cast<uint64_t>(priority), 0, 10));
@@ -164,7 +164,7 @@ TEST(PinBook, ListsTheHighestPriorityFirstAndRekeysWhatWasRecomputed) {
 }
 
 TEST(PinBook, OneTenantPinsItsShareAndLeavesTheRestToOthers) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   data->pins().LimitTenants(0.5);  // of 16 MiB
   Result<void> done;
@@ -192,7 +192,7 @@ TEST(PinBook, OneTenantPinsItsShareAndLeavesTheRestToOthers) {
 }
 
 TEST(PinBook, BlocksThatPinsOfATenantShareCountOnce) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   data->pins().LimitTenants(0.5);
   const auto blocks = MakeChain(1, 24, 256 * 1024);
@@ -202,7 +202,7 @@ TEST(PinBook, BlocksThatPinsOfATenantShareCountOnce) {
 }
 
 TEST(PinBook, BadFieldsAreNamed) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto data = OpenDirectory(directory.path());
   const Block block = MakeBlock(1, 0, 10);
   const auto field = [&](const Pin& pin) { return data->pins().Put(pin).error().field; };

@@ -36,7 +36,7 @@ fs::path LogOf(const fs::path& directory) {
 }
 
 TEST(MetaDatabase, AWholeLogLosesNothing) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   Fill(temporary.path() / "meta");
   const auto database = MetaDatabase::Open({.directory = temporary.path() / "meta"}).value();
   EXPECT_EQ(database->losses().num_writes, 0u);
@@ -45,7 +45,7 @@ TEST(MetaDatabase, AWholeLogLosesNothing) {
 }
 
 TEST(MetaDatabase, ADamagedRecordCostsNothingThatWasWrittenLaterAndIsCounted) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto directory = temporary.path() / "meta";
   Fill(directory);
   // A damaged record loses everything that follows it in the same 32 KiB block of the log.
@@ -65,7 +65,7 @@ void ZeroFront(const fs::path& path) {
 }
 
 TEST(MetaDatabase, RowsMissingAtTheFrontOfALogAreCounted) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto directory = temporary.path() / "meta";
   for (const bool is_flushed_before : {false, true}) {
     Fill(directory);
@@ -89,7 +89,7 @@ TEST(MetaDatabase, RowsMissingAtTheFrontOfALogAreCounted) {
 
 TEST(MetaDatabase, AManifestThatLostItsEndIsDamageAndRepairFindsAllRows) {
   for (const int num_cut : {1, 20, 60}) {
-    const TemporaryDirectory temporary;
+    const TempFolder temporary;
     const auto directory = temporary.path() / "meta";
     Fill(directory);
     ASSERT_TRUE(OpenRocksMetaStore({.directory = directory}).value()->Compact(MetaTable::kTurns));
@@ -108,7 +108,7 @@ TEST(MetaDatabase, AManifestThatLostItsEndIsDamageAndRepairFindsAllRows) {
 
 // Reproduces the files of a process that was killed right after a flush.
 TEST(MetaDatabase, AFlushThatWasNotNotedIsNoLoss) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto directory = temporary.path() / "meta";
   const MetaDatabase::Options options{.directory = directory, .acked_path = AckedPath(directory)};
   std::optional<file::AckedState> noted;
@@ -154,7 +154,7 @@ TEST(MetaDatabase, RecordsThatAreNotThisStoresAreNoEndOfTheProcess) {
 }
 
 TEST(MetaDatabase, WithoutCurrentItIsDamagedAndItsFilesStay) {
-  const TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto directory = temporary.path() / "meta";
   Fill(directory);
   fs::remove(directory / "CURRENT");

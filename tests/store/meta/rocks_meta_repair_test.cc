@@ -59,7 +59,7 @@ class MetaRepair : public testing::Test {
     return largest;
   }
 
-  TemporaryDirectory temporary_;
+  TempFolder temporary_;
   const fs::path directory_ = temporary_.path() / "meta";
 };
 

@@ -12,7 +12,7 @@ namespace kvgate::store::meta {
 namespace {
 
 TEST(RocksMetaStore, WhatWasPutIsThereAfterReopening) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   {
     auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
     ASSERT_TRUE(meta->Put(MetaTable::kTurns, "a", "1"));
@@ -29,7 +29,7 @@ TEST(RocksMetaStore, WhatWasPutIsThereAfterReopening) {
 }
 
 TEST(RocksMetaStore, AfterADiskThatFailedItWritesAgainAndLosesNothing) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const MetaStoreOptions options{.directory = directory.path() / "meta"};
   auto meta = OpenRocksMetaStore(options).value();
   const std::string value(1000, 'v');
@@ -53,7 +53,7 @@ TEST(RocksMetaStore, AfterADiskThatFailedItWritesAgainAndLosesNothing) {
 }
 
 TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
   for (const char* key : {"b2", "a1", "b1", "c", "b3"}) {
     ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
@@ -67,7 +67,7 @@ TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
 }
 
 TEST(RocksMetaStore, AScanFromAKeyVisitsWhatFollowsItUnderThePrefix) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
   for (const char* key : {"b2", "a1", "b1", "c", "b4"}) {
     ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
@@ -88,7 +88,7 @@ TEST(RocksMetaStore, AScanFromAKeyVisitsWhatFollowsItUnderThePrefix) {
 }
 
 TEST(RocksMetaStore, AScanBackVisitsThePrefixFromItsEndOrFromAKey) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
   for (const char* key : {"b2", "a1", "b1", "c", "b3"}) {
     ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
@@ -112,7 +112,7 @@ TEST(RocksMetaStore, AScanBackVisitsThePrefixFromItsEndOrFromAKey) {
 }
 
 TEST(RocksMetaStore, SeveralWritesAreOneStep) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const MetaStoreOptions options{.directory = directory.path() / "meta"};
   {
     auto meta = OpenRocksMetaStore(options).value();
@@ -129,7 +129,7 @@ TEST(RocksMetaStore, SeveralWritesAreOneStep) {
 }
 
 TEST(RocksMetaStore, ADamagedDatabaseIsLeftAloneAndNamed) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "meta";
   { ASSERT_TRUE(OpenRocksMetaStore({.directory = path}).value()->Put(MetaTable::kPins, "a", "b")); }
   for (const auto& file : FilesWith(path, "MANIFEST")) std::filesystem::resize_file(file, 20);
@@ -148,7 +148,7 @@ std::filesystem::path LogOf(const std::filesystem::path& directory) {
 }
 
 TEST(RocksMetaStore, WhateverHappensToTheLogEveryAcknowledgedRowIsThereOrCounted) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto whole = directory.path() / "whole";
   constexpr int kRows = 60;
   std::filesystem::create_directory(whole);
@@ -184,7 +184,7 @@ TEST(RocksMetaStore, WhateverHappensToTheLogEveryAcknowledgedRowIsThereOrCounted
 }
 
 TEST(RocksMetaStore, ADirectoryThatWasRemovedKeepsNothingMore) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "meta";
   auto meta = OpenRocksMetaStore({.directory = path}).value();
   ASSERT_TRUE(meta->Put(MetaTable::kTurns, "a", "b"));
@@ -198,7 +198,7 @@ TEST(RocksMetaStore, ADirectoryThatWasRemovedKeepsNothingMore) {
 }
 
 TEST(RocksMetaStore, ReadOnlyRefusesToWriteAndToCreate) {
-  const TemporaryDirectory directory;
+  const TempFolder directory;
   const auto path = directory.path() / "meta";
   EXPECT_EQ(OpenRocksMetaStore({.directory = path, .read_only = true}).error().code,
             ErrorCode::kNotFound);

@@ -104,7 +104,7 @@ class TurnStoreTest : public ::testing::Test {
   // Checks that every row belongs to an existing turn, and that the sums match the turns.
   void CheckIntegrity();
 
-  const TemporaryDirectory directory_;
+  const TempFolder directory_;
   std::atomic<int64_t> now_us_{1'000 * kDayUs};
   uint64_t bytes_max_ = uint64_t{1} << 30;
   bool enabled_ = true;

@@ -87,7 +87,7 @@ struct Fixture {
   }
 
   Result<std::unique_ptr<Tokenizer>> Load() const {
-    const model::ScratchDirectory directory;
+    const TempFolder directory;
     modelfile::GgufWriter writer;
     writer.Add("tokenizer.ggml.model", model);
     if (!pre.empty()) writer.Add("tokenizer.ggml.pre", pre);

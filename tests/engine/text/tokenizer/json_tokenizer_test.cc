@@ -120,7 +120,7 @@ TEST(JsonTokenizerTest, AnAddedTokenThatTheModelHasKeepsItsId) {
 }
 
 TEST(JsonTokenizerTest, TheFolderSaysWhatBosEosAndTheTemplateAre) {
-  const model::ScratchDirectory directory;
+  const TempFolder directory;
   const std::filesystem::path folder = directory / "model";
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "tokenizer.json") << SentencePieceJson().dump();
@@ -140,7 +140,7 @@ TEST(JsonTokenizerTest, TheFolderSaysWhatBosEosAndTheTemplateAre) {
 
 // The texts are found both in a Hugging Face folder and in a GGUF file that was made of one.
 TEST(JsonTokenizerTest, TheTextsMayStandInAModelFile) {
-  const model::ScratchDirectory directory;
+  const TempFolder directory;
   const Json config = {{"eos_token", "</s>"}, {"chat_template", "old"}};
   const auto load = [&](const std::function<void(modelfile::GgufWriter&)>& add) {
     modelfile::GgufWriter writer;

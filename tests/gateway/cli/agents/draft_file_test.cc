@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::cli::agents {
 namespace {
 
@@ -13,19 +15,15 @@ namespace fs = std::filesystem;
 
 class DraftFileTest : public testing::Test {
  protected:
-  DraftFileTest() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
   std::string Text() const {
     std::ifstream file(path_);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   size_t NumFiles() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path()), {}));
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / "draft_file";
+  const TempFolder folder_;
   const fs::path path_ = folder_ / "file";
 };
 

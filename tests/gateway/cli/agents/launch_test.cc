@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::cli::agents {
 namespace {
 
@@ -48,7 +50,8 @@ TEST(LaunchTest, AKeyTakesTheirPlaceAndNeverStandsInAnArgument) {
 }
 
 TEST(LaunchTest, ACopiedFileKeepsWhatIsTheUsers) {
-  const std::filesystem::path home = std::filesystem::path(testing::TempDir()) / "launch_home";
+  const TempFolder folder;
+  const std::filesystem::path& home = folder.path();
   std::filesystem::create_directories(home / ".cline/data/settings");
   std::ofstream(home / ".cline/data/settings/providers.json")
       << R"({"mine": 1, "providers": {"anthropic": {"settings": {"apiKey": "sk-mine"}}}})";

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::cli::agents {
 namespace {
 
@@ -18,18 +20,18 @@ std::string ReadText(const fs::path& path) {
 }
 
 struct Home {
-  explicit Home(const char* name) : path(fs::path(testing::TempDir()) / name) {
-    fs::remove_all(path);
+  Home() {
     fs::create_directories(path / ".codex");
     setenv("HOME", path.c_str(), 1);
     std::ofstream(file) << "a = 1\n";
   }
-  fs::path path;
-  fs::path file = path / ".codex/config.toml";
+  const TempFolder folder;
+  const fs::path& path = folder.path();
+  const fs::path file = path / ".codex/config.toml";
 };
 
 TEST(AgentSetupTest, WritesWhatItPlannedAndPutsBackWhatStoodThere) {
-  const Home home("setup_writes");
+  const Home home;
   const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
   const AgentSetup::Change change = setup.Plan("http://h:1").value();
   EXPECT_EQ(change.before, "a = 1\n");
@@ -45,7 +47,7 @@ TEST(AgentSetupTest, WritesWhatItPlannedAndPutsBackWhatStoodThere) {
 }
 
 TEST(AgentSetupTest, AFileThatChangesMeanwhileIsNotOverwritten) {
-  const Home home("setup_meanwhile");
+  const Home home;
   const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
   const AgentSetup::Change change = setup.Plan("http://h:1").value();
   std::ofstream(home.file) << "b = 2\n";
@@ -54,7 +56,7 @@ TEST(AgentSetupTest, AFileThatChangesMeanwhileIsNotOverwritten) {
 }
 
 TEST(AgentSetupTest, ACrashInFrontOfTheFirstWriteOfAFileCanBeTakenBack) {
-  const Home home("setup_first_crash");
+  const Home home;
   fs::remove(home.file);
   const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
   ASSERT_TRUE(setup.Write("http://h:1", setup.Plan("http://h:1").value()));
@@ -65,7 +67,7 @@ TEST(AgentSetupTest, ACrashInFrontOfTheFirstWriteOfAFileCanBeTakenBack) {
 }
 
 TEST(AgentSetupTest, ACrashInFrontOfTheWriteCanBeTakenBack) {
-  const Home home("setup_crash");
+  const Home home;
   const AgentSetup setup = AgentSetup::Open(*FindAgent("codex")).value();
   ASSERT_TRUE(setup.Write("http://h:1", setup.Plan("http://h:1").value()));
   std::ofstream(home.file) << "a = 1\n";  // as if the last step had not come

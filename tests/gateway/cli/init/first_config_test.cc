@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "gateway/config/config.h"
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::cli::init {
 namespace {
@@ -17,7 +18,8 @@ using testing::Not;
 
 // What the configuration reads in this text.
 config::Config Loaded(const std::string& text) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "first_config.toml";
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "first_config.toml";
   std::ofstream(path) << text;
   const auto config = config::LoadConfig(path.string());
   if (!config) {

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::cli::init {
 namespace {
 
@@ -17,20 +19,13 @@ std::string ReadText(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-fs::path Folder(const char* name) {
-  const fs::path path = fs::path(testing::TempDir()) / name;
-  fs::remove_all(path);
-  fs::create_directories(path);
-  return path;
-}
-
-size_t NumFiles(const fs::path& folder) {
+size_t NumFiles(const TempFolder& folder) {
   return static_cast<size_t>(
-      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+      std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
 }
 
 TEST(NewFileTest, IsOfThisUserAloneWhateverTheMask) {
-  const fs::path folder = Folder("new_file_mode");
+  const TempFolder folder;
   const mode_t mask = umask(0);
   ASSERT_TRUE(WriteNewFile(folder / "a.toml", "text\n", IfThere::kRefuse));
   umask(mask);
@@ -41,7 +36,7 @@ TEST(NewFileTest, IsOfThisUserAloneWhateverTheMask) {
 }
 
 TEST(NewFileTest, WhatIsThereStaysUnlessItIsToBeReplaced) {
-  const fs::path folder = Folder("new_file_there");
+  const TempFolder folder;
   std::ofstream(folder / "a.toml") << "mine";
   const auto refused = WriteNewFile(folder / "a.toml", "text", IfThere::kRefuse);
   ASSERT_FALSE(refused);
@@ -53,7 +48,7 @@ TEST(NewFileTest, WhatIsThereStaysUnlessItIsToBeReplaced) {
 }
 
 TEST(NewFileTest, ALinkIsNeitherFollowedNorReplaced) {
-  const fs::path folder = Folder("new_file_link");
+  const TempFolder folder;
   fs::create_symlink(folder / "elsewhere", folder / "a.toml");
   for (const IfThere if_there : {IfThere::kRefuse, IfThere::kReplace}) {
     const auto refused = WriteNewFile(folder / "a.toml", "text", if_there);
@@ -61,11 +56,12 @@ TEST(NewFileTest, ALinkIsNeitherFollowedNorReplaced) {
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   }
   EXPECT_FALSE(fs::exists(folder / "elsewhere"));
-  EXPECT_FALSE(CheckNewFile(folder, IfThere::kReplace));
+  EXPECT_FALSE(CheckNewFile(folder.path(), IfThere::kReplace));
 }
 
 TEST(NewFileTest, AFolderThatIsNotThereIsSaid) {
-  const auto failed = WriteNewFile(Folder("new_file_none") / "b/a.toml", "", IfThere::kRefuse);
+  const TempFolder folder;
+  const auto failed = WriteNewFile(folder / "b/a.toml", "", IfThere::kRefuse);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::kIo);
   EXPECT_NE(failed.error().detail.find("No such file"), std::string::npos);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/modelfile/mapped_file.h"
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::cli::machine {
 namespace {
@@ -25,7 +26,6 @@ class BusErrorTest : public testing::Test {
     std::ofstream(path_, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  void TearDown() override { fs::remove(path_); }
   // Reads a byte of the mapping that the file no longer has.
   int ReadBeyondTheEnd() const {
     const auto file = *modelfile::MappedFile::Open(path_);
@@ -33,8 +33,8 @@ class BusErrorTest : public testing::Test {
     return static_cast<int>(*static_cast<const volatile std::byte*>(&file->bytes()[40 << 10]));
   }
 
-  const fs::path path_ =
-      fs::temp_directory_path() / ("kvgate-bus-error-" + std::to_string(::getpid()) + ".gguf");
+  const TempFolder folder_;
+  const fs::path path_ = folder_ / "model.gguf";
 };
 
 TEST_F(BusErrorTest, AReadBehindTheEndOfAModelFileEndsTheProgramWithItsName) {
@@ -43,7 +43,7 @@ TEST_F(BusErrorTest, AReadBehindTheEndOfAModelFileEndsTheProgramWithItsName) {
         ExplainBusErrors();
         std::exit(ReadBeyondTheEnd());
       },
-      testing::ExitedWithCode(kBusErrorExit), "kvgate-bus-error-[0-9]*.gguf was cut");
+      testing::ExitedWithCode(kBusErrorExit), "model.gguf was cut");
 }
 
 TEST_F(BusErrorTest, WhatIsNoModelFilesIsLeftToWhoeverWasThereBefore) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "store/file/directory_lock.h"
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::cli::server {
 namespace {
@@ -16,16 +17,11 @@ namespace {
 class ServerTargetTest : public ::testing::Test {
  protected:
   ServerTargetTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "kvgate-target-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
     EXPECT_TRUE(store::file::WriteServerInfo(
         folder_, {.pid = ::getpid(), .address = "http://127.0.0.1:1", .admin_token = "token"}));
   }
-  ~ServerTargetTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  std::filesystem::path folder_;
+  const TempFolder temp_;
+  const std::filesystem::path& folder_ = temp_.path();
 };
 
 TEST_F(ServerTargetTest, TheServerOfTheDirectoryIsAskedAsItsAdmin) {

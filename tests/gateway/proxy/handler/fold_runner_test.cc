@@ -9,6 +9,7 @@
 
 #include "gateway/session/log/history.h"
 #include "gateway/session/session_admin.h"
+#include "tests/base/temp_folder.h"
 #include "tests/gateway/proxy/session_proxy.h"
 #include "tests/gateway/upstream/model_provider.h"
 #include "tests/wait_until.h"
@@ -125,7 +126,8 @@ TEST(FoldRunnerTest, ACallersKeyIsNeverUsedAfterItsRequest) {
 
 TEST(FoldRunnerTest, WhatFailsChangesNothingAndIsNotTriedEveryTurn) {
   ::setenv("KVGATE_TEST_FOLD_KEY", "sk-operator", 1);
-  const std::string file = testing::TempDir() + "fold_runner_prompt.txt";
+  const TempFolder folder;
+  const std::string file = folder / "prompt.txt";
   std::ofstream(file) << "fail-up {{part}}";
   const auto prompt = session::summary::SummaryPrompt::Load(file);
   ASSERT_TRUE(prompt);

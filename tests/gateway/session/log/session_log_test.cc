@@ -205,7 +205,7 @@ double P99(std::vector<double> times) {
 TEST(SessionLogManyTest, AppendsCostTheSameHoweverManySessionsThereAre) {
   const bool is_full = std::getenv("KVGATE_TEST_FULL") != nullptr;
   const int num_sessions = is_full ? 100'000 : 1'000;
-  const store::TemporaryDirectory temporary;
+  const TempFolder temporary;
   const auto directory = store::DataDirectory::Open({.directory = temporary.path()}).value();
   const auto turns = store::meta::TurnStore::Open({.meta = directory->meta()}).value();
   SessionLog log(turns.get());

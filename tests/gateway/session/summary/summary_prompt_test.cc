@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::session::summary {
 namespace {
 
@@ -21,9 +23,9 @@ class SummaryPromptTest : public ::testing::Test {
     std::ofstream(path) << text;
     return SummaryPrompt::Load(path);
   }
-  void TearDown() override { std::filesystem::remove(path); }
 
-  const std::string path = testing::TempDir() + "summary_prompt_test.txt";
+  const TempFolder folder;
+  const std::string path = folder / "prompt.txt";
 };
 
 TEST_F(SummaryPromptTest, TheBuiltInOneAsksForAllHeadingsWithinTheLimit) {
