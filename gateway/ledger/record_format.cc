@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "store/file/byte_codec.h"
 
@@ -102,7 +103,13 @@ class Reader {
   template <typename Integer>
   void Signed(Integer& value) {
     const uint64_t folded = TakeUnsigned();
-    value = static_cast<Integer>(static_cast<int64_t>((folded >> 1) ^ (~(folded & 1) + 1)));
+    const auto wide = static_cast<int64_t>((folded >> 1) ^ (~(folded & 1) + 1));
+    if (wide > segment::kStoredNumberMax || wide < -segment::kStoredNumberMax ||
+        !std::in_range<Integer>(wide)) {
+      well_ = false;
+      return;
+    }
+    value = static_cast<Integer>(wide);
   }
   void Text(std::string& text) {
     const uint64_t size = TakeUnsigned();

@@ -8,6 +8,9 @@
 
 namespace kvgate::ledger::segment {
 
+// Of a stored count, time or amount; more is damage. Every double, and so every JSON number, is
+// exact up to here, and a thousand of them add up without an overflow.
+inline constexpr int64_t kStoredNumberMax = int64_t{1} << 53;
 // As many rows are kept of one prompt; the last one stands for all that follow.
 inline constexpr size_t kSegmentsMax = 256;
 

@@ -40,7 +40,7 @@ bool TakeCount(std::string_view& bytes, int64_t& count) {
   const std::optional<uint64_t> value = store::file::TakeVarint(bytes);
   if (!value) return false;
   count = static_cast<int64_t>(*value);
-  return count >= 0;
+  return count >= 0 && count <= kStoredNumberMax;
 }
 
 template <typename Segment>

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <string>
 #include <string_view>
@@ -131,6 +132,20 @@ TEST(RecordFormatTest, BytesThatAreNoRecordAreSaidToBeNone) {
     std::string changed = bytes;
     changed[random() % changed.size()] = static_cast<char>(random());
     if (const auto decoded = DecodeRecord(changed, Ring())) RecordJson(*decoded);
+  }
+}
+
+TEST(RecordFormatTest, NumbersThatNoRequestHasAreDamage) {
+  constexpr int64_t kMax = int64_t{1} << 53;
+  RequestRecord record;
+  record.usage = TokenUsage{.uncached_tokens = kMax, .cache_read_tokens = -kMax};
+  const auto decoded = DecodeRecord(EncodeRecord(record, Ring()), Ring());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->usage, record.usage);
+  for (const int64_t value : {kMax + 1, -kMax - 1, std::numeric_limits<int64_t>::max(),
+                              std::numeric_limits<int64_t>::min()}) {
+    record.usage = TokenUsage{.cache_write_tokens = value};
+    EXPECT_FALSE(DecodeRecord(EncodeRecord(record, Ring()), Ring())) << value;
   }
 }
 

@@ -37,6 +37,11 @@ TEST(SegmentFormatTest, BytesGiveTheSameBackAndBrokenOnesNothing) {
     EXPECT_FALSE(DecodeSegments(bytes.substr(0, size))) << size;
   }
   EXPECT_FALSE(DecodeSegments(bytes + "x"));
+  auto segments = Some(1);
+  segments[0].cached = kStoredNumberMax;
+  EXPECT_TRUE(DecodeSegments(EncodeSegments(segments)));
+  segments[0].cached += 1;
+  EXPECT_FALSE(DecodeSegments(EncodeSegments(segments))) << "no prompt has as many tokens";
   std::mt19937 random(1);
   for (int i = 0; i < 20'000; ++i) {
     std::string changed = bytes;
