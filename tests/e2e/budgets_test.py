@@ -170,7 +170,7 @@ models = ["gpt-*"]
             headers = {name.lower(): value for name, value in reply.headers.items()}
             pause = int(headers["retry-after"])
             self.assertTrue(1 <= pause <= 86400, headers)
-            # No SDK waits longer than a minute; told more, it would try again at once.
+            # An SDK would sleep until then, and its caller with it.
             self.assertEqual(headers.get("x-should-retry"), "false" if pause > 60 else None)
         self.assertEqual(refused[0].json["type"], "error")
         self.assertEqual(refused[0].error["type"], "rate_limit_error")

@@ -9,8 +9,8 @@
 namespace kvgate::proxy::request {
 namespace {
 
-// SDKs of OpenAI and Anthropic wait as long as they are told up to a minute. Told to wait longer,
-// they try again after a second or two, unless they are told not to.
+// OpenAI's SDK for JavaScript sleeps as long as it is told, a day too, unless it is told not to try
+// again; then its caller gets the refusal at once. Seconds that a caller may be kept waiting.
 constexpr int kPauseOfSdksMax = 60;
 
 }  // namespace

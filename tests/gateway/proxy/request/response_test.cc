@@ -14,7 +14,7 @@ TEST(ResponseTest, ErrorsCarryStatusAndRetryAdvice) {
   later.retry_after_seconds = 12;
   EXPECT_EQ(ErrorResponse(later).headers.at(0).second, "12");
   EXPECT_EQ(ErrorResponse(later).headers.size(), 1u);
-  later.retry_after_seconds = 3600;  // longer than an SDK waits before it tries again
+  later.retry_after_seconds = 3600;  // longer than an SDK is to sleep
   EXPECT_EQ(ErrorResponse(later).headers.at(1),
             std::make_pair(std::string("x-should-retry"), std::string("false")));
   // The client is still there to read this, so the server's side ended the request.
