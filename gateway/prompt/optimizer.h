@@ -40,7 +40,9 @@ std::string_view ModeName(Mode mode);
 std::optional<Mode> ParseMode(std::string_view name);
 
 struct OptimizeArgs {
-  std::string_view body;  // as received, after any content-encoding was removed
+  // As received, after any content-encoding was removed. Valid UTF-8, which the gateway refuses to
+  // take else: a part of a turn that is not would be sent again in later ones.
+  std::string_view body;
   // Of this body and endpoint, if it has been read already; null: it is read.
   const parse::RequestLayout* layout = nullptr;
   upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;

@@ -1,11 +1,13 @@
 // Runs bodies through an Optimizer in all modes: none crashes it, observe edits none of them, the
-// body sent is the original with the listed edits, and pin preserves a body's meaning.
+// body sent is the original with the listed edits, what is JSON in UTF-8 stays JSON, and pin
+// preserves its meaning.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "gateway/prompt/optimizer.h"
 
 namespace {
@@ -54,7 +56,8 @@ constexpr uint32_t kRulesOff = Bit(Rule::kCacheControl) | Bit(Rule::kBreakpoints
                                Bit(Rule::kPromptCacheKey) | Bit(Rule::kTtlDropped) |
                                Bit(Rule::kSourceField);
 
-void Send(Optimizer& optimizer, OptimizeArgs args, std::string_view body) {
+// `is_utf8`: the body and all before it are.
+void Send(Optimizer& optimizer, OptimizeArgs args, std::string_view body, bool is_utf8) {
   args.body = body;
   ++args.now_us;
   const Prepared prepared = optimizer.Prepare(args);
@@ -63,7 +66,7 @@ void Send(Optimizer& optimizer, OptimizeArgs args, std::string_view body) {
     const kvgate::prompt::parse::Span whole = {0, static_cast<uint32_t>(body.size())};
     Require(*prepared.body == kvgate::prompt::parse::ApplyEdits(body, prepared.edits, whole));
     const json before = json::parse(body, nullptr, false);
-    if (!before.is_discarded()) {
+    if (is_utf8 && !before.is_discarded()) {
       const json after = json::parse(*prepared.body, nullptr, false);
       Require(!after.is_discarded());
       const bool keeps = args.mode == Mode::kPin && args.rules_off != 0;
@@ -93,14 +96,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // The input holds several bodies of one conversation, separated by a byte that JSON does not
   // have.
   std::string_view rest = input.substr(1);
+  bool is_utf8 = true;
   for (int i = 0; i < 4 && !rest.empty(); ++i) {
     const size_t end = std::min(rest.find('\0'), rest.size());
     const std::string body(rest.substr(0, end));
-    Send(optimizer, args, body);
+    is_utf8 = is_utf8 && kvgate::IsValidUtf8(body);
+    Send(optimizer, args, body, is_utf8);
     // The same body is sent again in another spelling: keys sorted, no spaces.
     const json parsed = json::parse(body, nullptr, false);
     if (!parsed.is_discarded()) {
-      Send(optimizer, args, parsed.dump(-1, ' ', true, json::error_handler_t::replace));
+      Send(optimizer, args, parsed.dump(-1, ' ', true, json::error_handler_t::replace), is_utf8);
     }
     rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
   }
