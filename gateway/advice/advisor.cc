@@ -116,7 +116,7 @@ class Advisor::Reader {
         where{.model = request.model, .upstream = request.upstream, .key = request.key},
         has_longer_(row != nullptr && row->rules.ttl_long_seconds > row->rules.ttl_seconds),
         prices_(row != nullptr ? row->prices : std::nullopt) {
-    const ledger::TokenUsage& usage = *record.usage;
+    const ledger::reply::TokenUsage& usage = *record.usage;
     written = usage.cache_write_tokens + usage.cache_write_1h_tokens;
     if (prices_ && written > 0) {
       write_ = (usage.cache_write_tokens * prices_->cache_write +

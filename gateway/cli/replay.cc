@@ -101,7 +101,7 @@ class SentFile {
     json.Key("column").String(sent.column);
     json.Key("request").Unsigned(sent.request);
     json.Key("refusal").String(sent.answer.refusal);
-    const ledger::TokenUsage& usage = sent.answer.usage;
+    const ledger::reply::TokenUsage& usage = sent.answer.usage;
     json.Key("uncached_tokens").Integer(usage.uncached_tokens);
     json.Key("cache_read_tokens").Integer(usage.cache_read_tokens);
     json.Key("cache_write_tokens").Integer(usage.cache_write_tokens);

@@ -82,9 +82,9 @@ void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {
   record_.status = head.status;
   record_.upstream_request_id = head.upstream_request_id;
   is_stream_ = head.content_type.starts_with("text/event-stream");
-  reader_.emplace(UsageReader::Body{.endpoint = answered_endpoint_,
-                                    .content_type = head.content_type,
-                                    .content_encoding = head.content_encoding});
+  reader_.emplace(reply::UsageReader::Body{.endpoint = answered_endpoint_,
+                                           .content_type = head.content_type,
+                                           .content_encoding = head.content_encoding});
 }
 
 void ExchangeRecorder::OnBody(std::string_view piece) {
@@ -99,7 +99,7 @@ void ExchangeRecorder::OnBody(std::string_view piece) {
 
 void ExchangeRecorder::TakeUsage() {
   if (!reader_) return;
-  const ReplyFacts& facts = reader_->facts();
+  const reply::ReplyFacts& facts = reader_->facts();
   record_.reported = facts.usage;
   record_.usage = reader_->usage();
   record_.answered_by = facts.model.view();
@@ -134,7 +134,7 @@ void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
   // Called once only, because its conclusions affect later requests.
   if (const auto preparation = std::exchange(preparation_, nullptr);
       preparation && hooks_.complete && !end.superseded) {
-    hooks_.complete(record_, reader_ ? reader_->facts() : ReplyFacts(), *preparation);
+    hooks_.complete(record_, reader_ ? reader_->facts() : reply::ReplyFacts(), *preparation);
   }
 }
 
@@ -147,7 +147,7 @@ std::string ExchangeRecorder::Explain(const upstream::ExchangeEnd& until_now) {
 upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& end) {
   TakeEnd(end);
   if (end.superseded) return {};
-  const TokenUsage usage = record_.usage.value_or(TokenUsage());
+  const reply::TokenUsage usage = record_.usage.value_or(reply::TokenUsage());
   const upstream::ExchangeTotals totals{
       .input_tokens = static_cast<uint64_t>(usage.input_tokens()),
       .output_tokens = static_cast<uint64_t>(usage.output_tokens)};

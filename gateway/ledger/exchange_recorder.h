@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "gateway/ledger/reply/usage_reader.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/ledger/usage_reader.h"
 #include "gateway/upstream/body_digests.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -23,7 +23,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   // price. It is called once in OnEnd or Explain, whatever the outcome in the record, if there was
   // a preparation; the facts are empty if no answer came.
   using Complete =
-      std::function<void(RequestRecord&, const ReplyFacts&, upstream::ExchangePreparation&)>;
+      std::function<void(RequestRecord&, const reply::ReplyFacts&, upstream::ExchangePreparation&)>;
   using Price = std::function<void(RequestRecord&)>;
   // `sink` gets the record when the exchange has ended. `price` prices a record that is explained
   // before that. `complete` and `price` may be empty. `digests` must outlive the recorder.
@@ -51,7 +51,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
 
   RequestRecord record_;
   upstream::wire::Endpoint answered_endpoint_;  // the endpoint whose usage is counted
-  std::optional<UsageReader> reader_;           // set once the head has come
+  std::optional<reply::UsageReader> reader_;    // set once the head has come
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if there was none
   const Hooks hooks_;
   // The times of an answer's pieces, if it is a stream.

@@ -17,6 +17,7 @@
 #include "gateway/ledger/record_rollup.h"
 #include "gateway/ledger/segment/segment_format.h"
 #include "gateway/ledger/source_cost.h"
+#include "gateway/ledger/totals_metrics.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -24,29 +25,17 @@ namespace {
 using protocol::form::JsonWriter;
 using store::meta::MetaTable;
 
-// Keys of the table's rows: records by id, sums by kind and name, the number of records.
-constexpr std::string_view kRecordPrefix = "r/";
-constexpr std::string_view kTotalPrefix = "t/";
-constexpr std::string_view kCountKey = "n";
 constexpr std::string_view kSealedKey = "sealed";  // present: no record holds prompt text in clear
 
 constexpr int64_t kSecondUs = 1'000'000;
-constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
-constexpr size_t kRetireMax = 1000;  // records per step
-constexpr size_t kSealMax = 4096;    // records per step
+constexpr size_t kSealMax = 4096;  // records per step
 constexpr int64_t kListMax = 1000;
 constexpr int64_t kRestoreMax = 2000;  // records that are read at the start for the clocks
 constexpr int64_t kRestoreUs = 3600 * kSecondUs;
 // What the gateway does not read counts as this.
 constexpr std::string_view kUserSource = "user";
 
-std::optional<int64_t> ParseInteger(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc() ? std::optional(value) : std::nullopt;
-}
-
-SourceTokens AllAs(const std::string& source, const TokenUsage& usage) {
+SourceTokens AllAs(const std::string& source, const reply::TokenUsage& usage) {
   return {.source = source,
           .cached = usage.cache_read_tokens,
           .written = usage.cache_write_tokens + usage.cache_write_1h_tokens,
@@ -78,8 +67,6 @@ const PriceRow* RowOf(const Prices& prices, const RequestRecord& record) {
   }
   return row;
 }
-
-std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).append(id); }
 
 // Runs once in the life of a data directory; if the process is killed meanwhile, it starts again.
 Result<void> SealWords(store::meta::MetaStore& meta) {
@@ -178,11 +165,11 @@ void Ledger::Restore() {
                "words of prompts in records of an older version are not sealed: {}",
                sealed.error().ToString());
   }
-  const auto count = options_.meta->Get(MetaTable::kLedger, kCountKey);
-  if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
-  rollups_.emplace(*options_.meta, rollup::Rollups::Options{});
-  segments_.emplace(*options_.meta, options_.records_max > 0 ? options_.segments_max : 0);
-  segments_->Restore();
+  writer_.emplace(RecordWriter::Options{.meta = *options_.meta,
+                                        .records_max = options_.records_max,
+                                        .retention_days = options_.retention_days,
+                                        .segments_max = options_.segments_max});
+  if (writer_->has_notes()) rollups_at_ = std::chrono::steady_clock::now();
   RestoreClocks(options_, clocks_);
 }
 
@@ -202,7 +189,7 @@ void Ledger::Count(RequestRecord& record) {
   FillAttribution(record);
   Price(record);
   if (options_.on_record) options_.on_record(record);
-  Queued queued = ToQueued(record);
+  RecordWriter::Row stored = ToStored(record);
   std::optional<rollup::WarmCache> cache = WarmCacheOf(record, RowOf(options_.prices, record));
   const bool is_told = options_.on_use && record.usage.has_value();
   Use use{.now_us = WallClock::NowUs()};
@@ -215,13 +202,13 @@ void Ledger::Count(RequestRecord& record) {
     if (record.outcome != "refused") {
       models_.Add(record.time_us,
                   {.tenant = record.tenant, .model = record.model, .upstream = record.upstream},
-                  queued.entry.whole);
+                  stored.entry.whole);
     }
     if (cache) clocks_.Note(*std::move(cache));
     if (options_.meta != nullptr && queue_.size() >= options_.queue_max) {
       ++num_dropped_;
     } else if (options_.meta != nullptr) {
-      queue_.push_back(std::move(queued));
+      queue_.push_back(std::move(stored));
       wakes = queue_.size() == 1 || queue_.size() == step_records_;
     }
   }
@@ -229,15 +216,15 @@ void Ledger::Count(RequestRecord& record) {
   if (is_told) options_.on_use(record.tenant, use);
 }
 
-Ledger::Queued Ledger::ToQueued(const RequestRecord& record) const {
-  Queued queued{.entry = EntryOf(record)};
-  if (options_.meta == nullptr || options_.records_max == 0) return queued;
-  queued.id = record.id;
-  queued.row = EncodeRecord(record, options_.meta->keyring());
+RecordWriter::Row Ledger::ToStored(const RequestRecord& record) const {
+  RecordWriter::Row stored{.entry = EntryOf(record)};
+  if (options_.meta == nullptr || options_.records_max == 0) return stored;
+  stored.id = record.id;
+  stored.record = EncodeRecord(record, options_.meta->keyring());
   if (options_.segments_max > 0 && !record.segments.empty()) {
-    queued.segments = segment::EncodeSegments(record.segments);
+    stored.segments = segment::EncodeSegments(record.segments);
   }
-  return queued;
+  return stored;
 }
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
@@ -267,135 +254,81 @@ std::vector<std::pair<std::string, upstream::Spending>> Ledger::AllSpent() const
 void Ledger::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
+    const auto has_work = [this] { return stopping_ || !queue_.empty(); };
+    if (rollups_at_) {
+      wake_.wait_until(lock, *rollups_at_, has_work);
+    } else {
+      wake_.wait(lock, [&] { return has_work() || rollups_at_; });
+    }
     // Records that come in the meantime are written in the same step.
-    wake_.wait_for(lock, options_.write_interval,
-                   [this] { return stopping_ || queue_.size() >= step_records_; });
+    if (!queue_.empty()) {
+      wake_.wait_for(lock, options_.write_interval,
+                     [this] { return stopping_ || queue_.size() >= step_records_; });
+    }
+    const bool stops = stopping_;
+    const bool rollups = stops || (rollups_at_ && std::chrono::steady_clock::now() >= *rollups_at_);
+    const bool records = !queue_.empty();
     lock.unlock();
-    Flush();
+    if (rollups || records) Flush(rollups ? Counting::kRollups : Counting::kNote);
     lock.lock();
+    if (stops && queue_.empty()) return;
   }
 }
 
-void Ledger::Flush() {
+void Ledger::Flush() { Flush(Counting::kNote); }
+
+void Ledger::Flush(Counting counting) {
   const std::lock_guard writing(write_mutex_);
-  WriteQueued();
+  WriteQueued(counting);
+}
+
+// Says when the thread writes rollups next: not at all while there is nothing to count.
+void Ledger::PlanRollups(Counting done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (done == Counting::kNote && rollups_at_) return;
+    rollups_at_.reset();
+    if (writer_->has_notes()) {
+      rollups_at_ = std::chrono::steady_clock::now() + options_.rollups_interval;
+    }
+  }
+  wake_.notify_one();
 }
 
 // Records for which there is no memory are lost like those that the disk does not take.
-void Ledger::WriteQueued() {
-  std::vector<Queued> queued;
+void Ledger::WriteQueued(Counting counting) {
+  RecordWriter::Step step{.counting = counting};
   {
     const std::lock_guard lock(mutex_);
-    queued.swap(queue_);
+    step.rows.swap(queue_);
   }
-  const size_t num_records = queued.size();
-  if (num_records == 0) return;
+  const size_t num_records = step.rows.size();
+  const bool has_notes = writer_ && writer_->has_notes();
+  if (num_records == 0 && !(counting == Counting::kRollups && has_notes)) return;
   bool written = false;
-  (void)Attempt("ledger", "writing records", [&] { written = Write(std::move(queued)); });
+  (void)Attempt("ledger", "writing records", [&] { written = Write(std::move(step)); });
+  PlanRollups(counting);
   if (!written) {
     const std::lock_guard lock(mutex_);
     num_dropped_ += num_records;
     return;
   }
-  (void)Attempt("ledger", "dropping old records", [this] {
-    const int64_t now_us = WallClock::NowUs();
-    Retire(now_us);
-    RetireParts(now_us);
-  });
+  (void)Attempt("ledger", "dropping old records", [this] { writer_->Retire(WallClock::NowUs()); });
 }
 
-// Returns all rows of one step.
-Result<std::vector<store::meta::MetaWrite>> Ledger::RowsOf(std::vector<Queued> queued,
-                                                           int64_t num_stored) {
-  std::vector<rollup::Entry> entries;
-  entries.reserve(queued.size());
-  for (Queued& each : queued) entries.push_back(std::move(each.entry));
-  KVGATE_TRY(std::vector<store::meta::MetaWrite> rows, rollups_->Fold(entries));
-  segments_->Begin();
-  for (Queued& each : queued) {
-    if (each.row.empty()) continue;
-    if (!each.segments.empty()) segments_->Append(each.id, std::move(each.segments), rows);
-    rows.push_back({.key = RecordKey(each.id), .value = std::move(each.row)});
-  }
-  segments_->AppendCount(rows);
-  for (const auto& [key, value] : unwritten_) rows.push_back({.key = key, .value = value});
-  rows.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
-  return rows;
-}
-
-// Returns true if the store has accepted the records and the changed sums.
-bool Ledger::Write(std::vector<Queued> queued) {
-  const size_t num_records = queued.size();
+// Returns true if the store has accepted the step and the changed sums.
+bool Ledger::Write(RecordWriter::Step step) {
+  const size_t num_records = step.rows.size();
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, value] : totals_.TakeChanged()) {
-      unwritten_.insert_or_assign(fmt::format("{}{}", kTotalPrefix, key), std::move(value));
-    }
+    step.sums = totals_.TakeChanged();
   }
-  const auto num_kept = std::count_if(queued.begin(), queued.end(),
-                                      [](const Queued& each) { return !each.row.empty(); });
-  const int64_t num_stored = num_stored_ + num_kept;
-  const auto rows = RowsOf(std::move(queued), num_stored);
-  const Result<void> put = rows ? options_.meta->PutAll(MetaTable::kLedger, *rows) : rows.error();
-  if (!put) {
-    KVGATE_LOG(kWarning, "ledger", "{} records are lost: {}", num_records, put.error().ToString());
-    return false;
-  }
-  unwritten_.clear();
-  rollups_->Accept();
-  segments_->Accept();
-  num_stored_ = num_stored;
-  return true;
-}
-
-// Drops the oldest records above the limits of number and age.
-void Ledger::Retire(int64_t now_us) {
-  // A small surplus may gather, so that not every step has to look for the oldest records.
-  const int64_t surplus = num_stored_ - options_.records_max;
-  const bool too_many = surplus > options_.records_max / 64;
-  const bool check_age = now_us >= retire_at_us_;
-  if (!too_many && !check_age) return;
-  const int64_t oldest_us = now_us - options_.retention_days * 86'400 * kSecondUs;
-  // The store holds deleted rows for a while, and passing over them costs more than the step's own
-  // work. So it begins where the last one ended. What came late in front of that, because its
-  // request took long, is found when ages are checked.
-  const bool from_front = check_age && !retires_on_;
-  std::vector<store::meta::MetaWrite> writes;
-  const auto scanned = options_.meta->ScanFrom(
-      MetaTable::kLedger,
-      {.prefix = kRecordPrefix, .from = from_front ? std::string_view() : retired_},
-      [&](std::string_view key, std::string_view value) {
-        const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
-        if (writes.size() == kRetireMax || (!beyond && TimeOfRecord(value) >= oldest_us))
-          return false;
-        writes.push_back({.key = std::string(key), .value = std::nullopt});
-        return true;
-      });
-  if (!scanned) return;
-  // A full step may have left some old records, so the next one continues at once.
-  retires_on_ = writes.size() == kRetireMax;
-  if (check_age || retires_on_) retire_at_us_ = retires_on_ ? now_us : now_us + kAgeCheckUs;
-  if (writes.empty()) return;
-  std::string last = writes.back().key;
-  const int64_t num_stored =
-      std::max<int64_t>(0, num_stored_ - static_cast<int64_t>(writes.size()));
-  writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
-  if (!options_.meta->PutAll(MetaTable::kLedger, writes)) return;
-  num_stored_ = num_stored;
-  retired_ = std::move(last);
-}
-
-// Drops old segments and rollups.
-void Ledger::RetireParts(int64_t now_us) {
-  if (const auto old = segments_->TakeOld(); old && !old->empty()) {
-    if (options_.meta->PutAll(MetaTable::kLedger, *old)) segments_->AcceptOld();
-  }
-  if (const auto old = rollups_->TakeOld(now_us); old && !old->empty()) {
-    // What is not deleted now is found when the process starts the next time.
-    (void)options_.meta->PutAll(MetaTable::kLedger, *old);
-  }
+  const Result<void> put = writer_->Write(std::move(step));
+  if (put) return true;
+  const std::string what = num_records > 0 ? fmt::format("{} records are lost", num_records)
+                                           : std::string("sums are not written yet");
+  KVGATE_LOG(kWarning, "ledger", "{}: {}", what, put.error().ToString());
+  return false;
 }
 
 // --- Reading
@@ -467,7 +400,7 @@ Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_v
                options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
     auto record = found ? DecodeRecord(*found, options_.meta->keyring()) : std::nullopt;
     if (record && (!tenant || record->tenant == *tenant)) {
-      KVGATE_TRY(auto segments, segments_->Read(id));
+      KVGATE_TRY(auto segments, writer_->SegmentsOf(id));
       if (segments) record->segments = *std::move(segments);
       return RecordJson(*record, segments.has_value());
     }
@@ -478,13 +411,13 @@ Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_v
 
 Result<std::vector<segment::RecordSegment>> Ledger::SegmentsOf(std::string_view id) {
   if (options_.meta == nullptr) return NoRecords();
-  KVGATE_TRY(auto segments, segments_->Read(id));
+  KVGATE_TRY(auto segments, writer_->SegmentsOf(id));
   return segments.value_or(std::vector<segment::RecordSegment>());
 }
 
 Result<std::string> Ledger::Rollups(rollup::Query query, std::optional<std::string_view> tenant) {
   if (options_.meta == nullptr) return NoRecords();
-  Flush();
+  Flush(Counting::kRollups);
   if (tenant) query.scope = rollup::ScopeOfTenant(*tenant);
   KVGATE_TRY(const rollup::Rows rows,
              rollup::ReadRollups(*options_.meta, query, WallClock::NowUs()));
@@ -517,140 +450,18 @@ void Ledger::WriteStats(JsonWriter& json, std::optional<std::string_view> tenant
   json.EndObject();
 }
 
-namespace {
-
-// Writes the samples of one kind of series: {upstream="…"} or {model="…"}.
-class SeriesWriter {
- public:
-  SeriesWriter(std::string label, metrics::TextWriter& writer)
-      : label_(std::move(label)), writer_(writer) {}
-
-  void Add(const std::string& name, const Sum& sum) { sums_.emplace_back(name, sum); }
-
-  void Write() {
-    const std::string prefix = fmt::format("kvgate_ledger_{}_", label_);
-    One(prefix + "requests_total", "Requests.", &Sum::requests);
-    One(prefix + "unknown_usage_total", "Answers whose tokens are not known.", &Sum::unknown_usage);
-    One(prefix + "unknown_cost_total", "Answers without a known price.", &Sum::unknown_cost);
-    const std::string tokens = prefix + "tokens_total";
-    writer_.Family(tokens, "counter", "Tokens as reported, by what the cache did for them.");
-    for (const auto& [name, sum] : sums_) {
-      const auto sample = [&, &name = name](const char* kind, int64_t value) {
-        writer_.Sample(tokens, {{label_, name}, {"kind", kind}}, static_cast<uint64_t>(value));
-      };
-      sample("uncached", sum.uncached_tokens);
-      sample("cache_read", sum.cache_read_tokens);
-      sample("cache_write", sum.cache_write_tokens);
-      sample("output", sum.output_tokens);
-    }
-    Dollars(prefix + "cost_dollars_total", "Known cost.", &Sum::nanodollars);
-    Dollars(prefix + "uncached_cost_dollars_total", "Known cost if there were no cache.",
-            &Sum::uncached_nanodollars);
-  }
-
- private:
-  void One(const std::string& family, const char* help, int64_t Sum::*value) {
-    writer_.Family(family, "counter", help);
-    for (const auto& [name, sum] : sums_) {
-      writer_.Sample(family, {{label_, name}}, static_cast<uint64_t>(sum.*value));
-    }
-  }
-  void Dollars(const std::string& family, const char* help, int64_t Sum::*value) {
-    writer_.Family(family, "counter", help);
-    for (const auto& [name, sum] : sums_) {
-      writer_.Sample(family, {{label_, name}}, static_cast<double>(sum.*value) / 1e9);
-    }
-  }
-
-  const std::string label_;
-  metrics::TextWriter& writer_;
-  std::vector<std::pair<std::string, Sum>> sums_;
-};
-
-// Writes one member of each sum as a metric family.
-template <typename S>
-void WriteCounts(const char* family, const char* help, const char* label,
-                 const Totals::SeriesOf<S>& sums, int64_t S::*value, metrics::TextWriter& writer) {
-  writer.Family(family, "counter", help);
-  for (const auto& [name, sum] : sums) {
-    writer.Sample(family, {{label, name}}, static_cast<uint64_t>(sum.*value));
-  }
-}
-
-template <typename S>
-void WriteDollars(const char* family, const char* help, const char* label,
-                  const Totals::SeriesOf<S>& sums, int64_t S::*value, metrics::TextWriter& writer) {
-  writer.Family(family, "counter", help);
-  for (const auto& [name, sum] : sums) {
-    writer.Sample(family, {{label, name}}, static_cast<double>(sum.*value) / 1e9);
-  }
-}
-
-void WriteSources(const Totals::SeriesOf<SourceSum>& sources, metrics::TextWriter& writer) {
-  constexpr const char* kTokens = "kvgate_ledger_source_tokens_total";
-  writer.Family(kTokens, "counter",
-                "Tokens of prompts by what they are, and what the cache did for them.");
-  for (const auto& [name, sum] : sources) {
-    const auto sample = [&, &name = name](const char* kind, int64_t value) {
-      writer.Sample(kTokens, {{"source", name}, {"kind", kind}}, static_cast<uint64_t>(value));
-    };
-    sample("uncached", sum.uncached_tokens);
-    sample("cache_read", sum.cached_tokens);
-    sample("cache_write", sum.written_tokens);
-  }
-  WriteDollars("kvgate_ledger_source_cost_dollars_total", "Known cost of prompts.", "source",
-               sources, &SourceSum::nanodollars, writer);
-}
-
-void WriteBreaks(const Totals::SeriesOf<BreakSum>& breaks, metrics::TextWriter& writer) {
-  WriteCounts("kvgate_prefix_break_total", "Requests whose cached prefix ended early.", "cause",
-              breaks, &BreakSum::breaks, writer);
-  WriteCounts("kvgate_break_tokens_total", "Tokens that were not read because of it.", "cause",
-              breaks, &BreakSum::lost_tokens, writer);
-  // Names of before, kept for one version.
-  WriteCounts("kvgate_prefix_breaks_total", "Requests whose cached prefix ended early.", "cause",
-              breaks, &BreakSum::breaks, writer);
-  WriteCounts("kvgate_prefix_break_lost_tokens_total", "Tokens that were not read because of it.",
-              "cause", breaks, &BreakSum::lost_tokens, writer);
-  WriteDollars("kvgate_prefix_break_lost_dollars_total", "What reading them would have saved.",
-               "cause", breaks, &BreakSum::lost_nanodollars, writer);
-}
-
-void WriteCost(const Sum& all, metrics::TextWriter& writer) {
-  constexpr const char* kCost = "kvgate_cost_usd_total";
-  writer.Family(kCost, "counter",
-                "Known cost of all requests, and what it would be without any cache.");
-  writer.Sample(kCost, {{"kind", "actual"}}, static_cast<double>(all.nanodollars) / 1e9);
-  writer.Sample(kCost, {{"kind", "counterfactual"}},
-                static_cast<double>(all.uncached_nanodollars) / 1e9);
-}
-
-}  // namespace
-
 void Ledger::Collect(metrics::TextWriter& writer) const {
-  SeriesWriter upstreams("upstream", writer);
-  SeriesWriter models("model", writer);
-  Totals::SeriesOf<SourceSum> sources;
-  Totals::SeriesOf<BreakSum> breaks;
-  Sum all;
+  Totals totals;
   uint64_t num_dropped = 0;
   {
     const std::lock_guard lock(mutex_);
+    totals = totals_;
     num_dropped = num_dropped_;
-    totals_.ForEachUpstream([&](const auto& name, const Sum& sum) { upstreams.Add(name, sum); });
-    totals_.ForEachModel([&](const auto& name, const Sum& sum) { models.Add(name, sum); });
-    sources = totals_.sources();
-    breaks = totals_.breaks();
-    all = totals_.all();
   }
   writer.Family("kvgate_ledger_records_dropped_total", "counter",
                 "Records that were not kept because the disk did not take them.");
   writer.Sample("kvgate_ledger_records_dropped_total", {}, num_dropped);
-  upstreams.Write();
-  models.Write();
-  WriteSources(sources, writer);
-  WriteBreaks(breaks, writer);
-  WriteCost(all, writer);
+  WriteTotalsMetrics(totals, writer);
 }
 
 }  // namespace kvgate::ledger

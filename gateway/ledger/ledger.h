@@ -1,7 +1,7 @@
 // The Ledger keeps one record of every request, and sums. Add never waits for a disk: a thread
-// writes queued records, their segments, the changed sums and rollups in one step, a few times a
-// second or more often, so that they agree after a crash, and whatever was added more than a second
-// before it is kept.
+// writes queued records, their segments, the changed sums and a note of what rollups are to count
+// in one step, a few times a second or more often, so that they agree after a crash, and whatever
+// was added more than a second before it is kept. Once a second notes become rollups.
 //
 // The queue is bounded: if the disk does not take records, they are dropped and counted, and the
 // sums still include their requests; rollups do not. The newest records are kept, bounded by number
@@ -13,7 +13,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,13 +26,11 @@
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/record_filter.h"
+#include "gateway/ledger/record_writer.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/ledger/rollup/entry.h"
 #include "gateway/ledger/rollup/recent_models.h"
 #include "gateway/ledger/rollup/rollup_reader.h"
-#include "gateway/ledger/rollup/rollups.h"
 #include "gateway/ledger/rollup/warm_caches.h"
-#include "gateway/ledger/segment/segment_rows.h"
 #include "gateway/ledger/totals.h"
 #include "gateway/metrics/registry.h"
 #include "gateway/upstream/body_digests.h"
@@ -60,7 +57,9 @@ class Ledger final : public upstream::ExchangeLog {
     // A step writes this long after its first record came, or as soon as so many wait: a long step
     // would hold up requests for milliseconds where there are few processors.
     std::chrono::milliseconds write_interval{200};
-    size_t step_records = 64;
+    size_t step_records = 128;
+    // So long after a note the rollups are written that count it.
+    std::chrono::milliseconds rollups_interval{1000};
     // Adds to the records of prepared requests before they are priced and counted. It runs on the
     // thread on which the exchange ends. May be empty.
     ExchangeRecorder::Complete complete = {};
@@ -125,22 +124,14 @@ class Ledger final : public upstream::ExchangeLog {
   void Flush();
 
  private:
-  // A record on its way to the store.
-  struct Queued {
-    std::string id = {};
-    std::string row = {};  // as stored, about a fifth of a record's size; empty: it is not kept
-    std::string segments = {};  // empty: they are not kept
-    rollup::Entry entry = {};
-  };
+  using Counting = RecordWriter::Counting;
   void Count(RequestRecord& record);
-  Queued ToQueued(const RequestRecord& record) const;
+  RecordWriter::Row ToStored(const RequestRecord& record) const;
   void Run();
-  void WriteQueued();
-  bool Write(std::vector<Queued> queued);
-  Result<std::vector<store::meta::MetaWrite>> RowsOf(std::vector<Queued> queued,
-                                                     int64_t num_stored);
-  void Retire(int64_t now_us);
-  void RetireParts(int64_t now_us);
+  void Flush(Counting counting);
+  void WriteQueued(Counting counting);
+  bool Write(RecordWriter::Step step);
+  void PlanRollups(Counting done);
   void Restore();
 
   const Options options_;
@@ -148,21 +139,16 @@ class Ledger final : public upstream::ExchangeLog {
   upstream::BodyDigests digests_;
   mutable std::mutex mutex_;  // guards the queue and the sums
   std::condition_variable wake_;
-  std::vector<Queued> queue_;
+  std::vector<RecordWriter::Row> queue_;
   Totals totals_;
   rollup::RecentModels models_;
   rollup::WarmCaches clocks_;
   uint64_t num_dropped_ = 0;
   bool stopping_ = false;
-  std::mutex write_mutex_;  // held while records go to the store; taken before mutex_
-  int64_t num_stored_ = 0;
-  std::map<std::string, std::string> unwritten_;  // sums that the store has not accepted yet
-  std::optional<rollup::Rollups> rollups_;        // set if there is a store
-  std::optional<segment::SegmentRows> segments_;  // likewise
-  int64_t retire_at_us_ = 0;
-  std::string retired_;      // the key that was deleted last
-  bool retires_on_ = false;  // the last step may have left old records
-  std::thread thread_;       // last member: it starts when all others exist
+  std::optional<std::chrono::steady_clock::time_point> rollups_at_;  // set while there are notes
+  std::mutex write_mutex_;              // held while records go to the store; taken before mutex_
+  std::optional<RecordWriter> writer_;  // set if there is a store
+  std::thread thread_;                  // last member: it starts when all others exist
 };
 
 // Returns 24 hex digits that sort by time, for x-kvgate-request-id.

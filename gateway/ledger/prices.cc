@@ -326,7 +326,8 @@ const PriceRow* Prices::Find(std::string_view provider, std::string_view model) 
   return nullptr;
 }
 
-std::optional<Cost> CostOf(const PriceRow& row, const TokenUsage& usage, std::string_view tier) {
+std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
+                           std::string_view tier) {
   const std::optional<double> factor = TierFactor(row, tier);
   if (!row.prices || !factor) return std::nullopt;
   const TokenPrices& prices = *row.prices;

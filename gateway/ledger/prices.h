@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 
 namespace kvgate::ledger {
 
@@ -129,7 +129,8 @@ class Prices {
 
 // `tier` is the name in the answer; empty means the standard tier. Returns nullopt if the cost is
 // unknown.
-std::optional<Cost> CostOf(const PriceRow& row, const TokenUsage& usage, std::string_view tier);
+std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
+                           std::string_view tier);
 
 // Matches "*" with any text and "?" with one character; case-sensitive.
 bool FitsGlob(std::string_view glob, std::string_view text);

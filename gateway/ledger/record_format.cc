@@ -369,24 +369,24 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
   return true;
 }
 
-void WriteReported(const ReportedUsage& reported, Writer& writer) {
+void WriteReported(const reply::ReportedUsage& reported, Writer& writer) {
   uint64_t present = 0;
-  for (size_t i = 0; i < kNumUsageFields; ++i) {
-    if (reported.Get(static_cast<UsageField>(i))) present |= uint64_t{1} << i;
+  for (size_t i = 0; i < reply::kNumUsageFields; ++i) {
+    if (reported.Get(static_cast<reply::UsageField>(i))) present |= uint64_t{1} << i;
   }
   writer.Unsigned(present);
-  for (size_t i = 0; i < kNumUsageFields; ++i) {
-    if (const auto value = reported.Get(static_cast<UsageField>(i))) writer.Signed(*value);
+  for (size_t i = 0; i < reply::kNumUsageFields; ++i) {
+    if (const auto value = reported.Get(static_cast<reply::UsageField>(i))) writer.Signed(*value);
   }
 }
 
-void ReadReported(Reader& reader, ReportedUsage& reported) {
+void ReadReported(Reader& reader, reply::ReportedUsage& reported) {
   const uint64_t present = reader.TakeUnsigned();
-  for (size_t i = 0; i < kNumUsageFields; ++i) {
+  for (size_t i = 0; i < reply::kNumUsageFields; ++i) {
     if ((present >> i & 1) == 0) continue;
     int64_t value = 0;
     reader.Signed(value);
-    reported.Set(static_cast<UsageField>(i), value);
+    reported.Set(static_cast<reply::UsageField>(i), value);
   }
 }
 

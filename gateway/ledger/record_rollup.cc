@@ -90,7 +90,7 @@ void AddTools(const RequestRecord& record, Entry& entry) {
 }
 
 // Returns the tokens that a later request can read.
-int64_t CachedPrefix(const TokenUsage& usage, const CacheRules& rules) {
+int64_t CachedPrefix(const reply::TokenUsage& usage, const CacheRules& rules) {
   const int64_t written = usage.cache_write_tokens + usage.cache_write_1h_tokens;
   const int64_t told = usage.cache_read_tokens + written;
   // Only prefixes up to a breakpoint are written then, and the provider says how many tokens.

@@ -38,7 +38,7 @@ void WriteUsage(const RequestRecord& record, JsonWriter& json) {
     json.Null().Key("usage_unknown").String(record.usage_unknown);
     return;
   }
-  const TokenUsage& usage = *record.usage;
+  const reply::TokenUsage& usage = *record.usage;
   json.BeginObject().Key("input_tokens").Integer(usage.input_tokens());
   json.Key("uncached_tokens").Integer(usage.uncached_tokens);
   json.Key("cache_read_tokens").Integer(usage.cache_read_tokens);
@@ -47,10 +47,10 @@ void WriteUsage(const RequestRecord& record, JsonWriter& json) {
   json.Key("output_tokens").Integer(usage.output_tokens);
   json.Key("reasoning_tokens").Integer(usage.reasoning_tokens);
   json.Key("reported").BeginObject();
-  for (size_t i = 0; i < kNumUsageFields; ++i) {
-    const auto field = static_cast<UsageField>(i);
+  for (size_t i = 0; i < reply::kNumUsageFields; ++i) {
+    const auto field = static_cast<reply::UsageField>(i);
     if (const auto value = record.reported.Get(field)) {
-      json.Key(UsageFieldName(field)).Integer(*value);
+      json.Key(reply::UsageFieldName(field)).Integer(*value);
     }
   }
   json.EndObject().EndObject();

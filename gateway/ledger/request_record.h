@@ -10,8 +10,8 @@
 
 #include "base/ids.h"
 #include "gateway/ledger/prices.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/ledger/segment/record_segment.h"
-#include "gateway/ledger/usage.h"
 #include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/trace_context.h"
 
@@ -120,9 +120,9 @@ struct RequestRecord {
   // The longest lifetime in the provider's cache that the request asked for, else the provider's
   // own; 0: not known. It is not stored.
   int64_t cache_ttl_seconds = 0;
-  ReportedUsage reported;
-  std::optional<TokenUsage> usage;  // absent if unknown
-  std::string usage_unknown;        // the reason: "encoded", "media type", "not reported"
+  reply::ReportedUsage reported;
+  std::optional<reply::TokenUsage> usage;  // absent if unknown
+  std::string usage_unknown;               // the reason: "encoded", "media type", "not reported"
   std::string service_tier;
   std::optional<Cost> cost;                 // absent if unknown
   std::string price_date;                   // of the price row

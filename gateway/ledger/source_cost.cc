@@ -8,7 +8,7 @@
 namespace kvgate::ledger {
 namespace {
 
-int64_t MeanWritePrice(const TokenPrices& prices, const TokenUsage& usage) {
+int64_t MeanWritePrice(const TokenPrices& prices, const reply::TokenUsage& usage) {
   const int64_t tokens = usage.cache_write_tokens + usage.cache_write_1h_tokens;
   if (tokens == 0) return prices.cache_write;
   return (usage.cache_write_tokens * prices.cache_write +
@@ -18,9 +18,9 @@ int64_t MeanWritePrice(const TokenPrices& prices, const TokenUsage& usage) {
 
 }  // namespace
 
-void ShareInputCost(const PriceRow& row, const TokenUsage& usage, std::string_view tier,
+void ShareInputCost(const PriceRow& row, const reply::TokenUsage& usage, std::string_view tier,
                     std::span<SourceTokens> sources) {
-  TokenUsage input = usage;
+  reply::TokenUsage input = usage;
   input.output_tokens = 0;
   const std::optional<Cost> cost = CostOf(row, input, tier);
   if (!cost || sources.empty()) return;

@@ -648,7 +648,7 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   report.prompt = diagnose::PromptIdOf(segments);
   report.ttl_seconds = state.branch->request.ttl_seconds;
   if (!state.planned) return report;
-  const ledger::TokenUsage& usage = *args.usage;
+  const ledger::reply::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(
       {.conversation = state.line,
        .plan = state.plan,

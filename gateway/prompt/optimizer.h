@@ -157,9 +157,9 @@ class Optimizer {
   Prepared DryRun(const OptimizeArgs& args) const;
 
   struct FinishArgs {
-    std::optional<ledger::TokenUsage> usage;  // absent: not known
-    std::string_view provider_reason;         // from its own diagnostics; may be empty
-    std::string_view service_tier = {};       // as the answer names it; empty: the standard one
+    std::optional<ledger::reply::TokenUsage> usage;  // absent: not known
+    std::string_view provider_reason;                // from its own diagnostics; may be empty
+    std::string_view service_tier = {};  // as the answer names it; empty: the standard one
     std::span<const diagnose::CountedRun> counted = {};  // see diagnose::AttributeArgs::runs
     int64_t now_us = 0;
   };

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "gateway/ledger/prices.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::replay {
@@ -30,7 +30,7 @@ struct SentRequestView {
 };
 
 struct SimulatedAnswer {
-  ledger::TokenUsage usage;
+  ledger::reply::TokenUsage usage;
   std::string refusal;  // message of a 400; empty: it was answered
 };
 

@@ -29,13 +29,13 @@ std::optional<ledger::PriceRow> PricedRow(const ledger::PriceRow* row) {
 }
 
 // Returns nanodollars; 0 if there is no price.
-int64_t CostIn(const ledger::PriceRow* row, const ledger::TokenUsage& usage) {
+int64_t CostIn(const ledger::PriceRow* row, const ledger::reply::TokenUsage& usage) {
   const std::optional<ledger::PriceRow> priced = PricedRow(row);
   const auto cost = priced ? ledger::CostOf(*priced, usage, "") : std::nullopt;
   return cost ? cost->nanodollars : 0;
 }
 
-void AddUsage(const ledger::TokenUsage& usage, ledger::TokenUsage& sum) {
+void AddUsage(const ledger::reply::TokenUsage& usage, ledger::reply::TokenUsage& sum) {
   sum.uncached_tokens += usage.uncached_tokens;
   sum.cache_read_tokens += usage.cache_read_tokens;
   sum.cache_write_tokens += usage.cache_write_tokens;
@@ -43,7 +43,8 @@ void AddUsage(const ledger::TokenUsage& usage, ledger::TokenUsage& sum) {
   sum.output_tokens += usage.output_tokens;
 }
 
-void AddAnswer(const ledger::PriceRow* row, const ledger::TokenUsage& usage, ColumnTotals& totals) {
+void AddAnswer(const ledger::PriceRow* row, const ledger::reply::TokenUsage& usage,
+               ColumnTotals& totals) {
   ++totals.num_requests;
   AddUsage(usage, totals.usage);
   if (!PricedRow(row)) {
@@ -170,7 +171,7 @@ class ModeColumn final : public Column {
  private:
   struct Running {
     prompt::Prepared prepared;
-    ledger::TokenUsage usage;
+    ledger::reply::TokenUsage usage;
     std::string provider;
     bool counted = false;
   };

@@ -30,7 +30,7 @@ struct ColumnTotals {
   int64_t num_requests = 0;  // answered and counted
   int64_t num_refused = 0;
   std::string refusal;  // message of the first one
-  ledger::TokenUsage usage;
+  ledger::reply::TokenUsage usage;
   int64_t nanodollars = 0;
   // Requests whose prices are unknown, but whose factors for cached and written tokens are known.
   // Their cost is counted as if a million uncached tokens cost one dollar.

@@ -84,10 +84,11 @@ Points FindPoints(const Rendering& prompt, PrefixChain chain, const ledger::Cach
   return out;
 }
 
-ledger::TokenUsage ByBreakpoints(CacheStore& store, const Points& points,
-                                 const ledger::CacheRules& rules, const SentRequestView& request) {
-  ledger::TokenUsage usage{.uncached_tokens = points.tokens,
-                           .output_tokens = request.output_tokens};
+ledger::reply::TokenUsage ByBreakpoints(CacheStore& store, const Points& points,
+                                        const ledger::CacheRules& rules,
+                                        const SentRequestView& request) {
+  ledger::reply::TokenUsage usage{.uncached_tokens = points.tokens,
+                                  .output_tokens = request.output_tokens};
   if (points.wanted.empty()) return usage;
   const Point* hit = nullptr;
   for (const Point& point : points.readable) {

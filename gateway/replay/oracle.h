@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "gateway/ledger/prices.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/replay/cache_store.h"
 #include "gateway/replay/trace.h"
 
@@ -26,7 +26,7 @@ class Oracle {
   explicit Oracle(const ledger::Prices& prices) : prices_(prices) {}
 
   struct Answer {
-    ledger::TokenUsage usage;  // new tokens count as uncached
+    ledger::reply::TokenUsage usage;  // new tokens count as uncached
     // Tokens that are read here for the first time and so had to be written before; 0 if writing
     // costs nothing.
     int64_t written_tokens = 0;

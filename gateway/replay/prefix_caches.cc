@@ -68,8 +68,9 @@ std::string JoinedText(const Rendering& prompt) {
   return text;
 }
 
-ledger::TokenUsage ByIncrements(CacheStore& store, PrefixChain chain, std::string_view text,
-                                const ledger::CacheRules& rules, const SentRequestView& request) {
+ledger::reply::TokenUsage ByIncrements(CacheStore& store, PrefixChain chain, std::string_view text,
+                                       const ledger::CacheRules& rules,
+                                       const SentRequestView& request) {
   const int64_t step = IncrementOf(rules);
   const auto step_bytes = static_cast<size_t>(step * kTokenBytes);
   const int64_t total = CountTokens(text.size());

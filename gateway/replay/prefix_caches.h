@@ -17,8 +17,9 @@ std::string JoinedText(const Rendering& prompt);
 
 // Hashes `text` in increments; each is stored, and those that are known from the front on count as
 // read. `chain` holds what separates caches from each other.
-ledger::TokenUsage ByIncrements(CacheStore& store, PrefixChain chain, std::string_view text,
-                                const ledger::CacheRules& rules, const SentRequestView& request);
+ledger::reply::TokenUsage ByIncrements(CacheStore& store, PrefixChain chain, std::string_view text,
+                                       const ledger::CacheRules& rules,
+                                       const SentRequestView& request);
 
 // For xAI, Kimi, and providers whose rules name at most an increment and a lifetime. With several
 // servers, a request goes to that of its conversation (x-grok-conv-id, else prompt_cache_key), and

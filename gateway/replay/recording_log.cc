@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/ledger/usage_reader.h"
+#include "gateway/ledger/reply/usage_reader.h"
 #include "gateway/upstream/body_scan.h"
 
 namespace kvgate::replay {
@@ -71,9 +71,9 @@ class Recorder final : public upstream::ExchangeObserver {
   }
   void OnHead(const upstream::ExchangeHead& head) override {
     request_.status = head.status;
-    reader_.emplace(ledger::UsageReader::Body{.endpoint = answered_endpoint_,
-                                              .content_type = head.content_type,
-                                              .content_encoding = head.content_encoding});
+    reader_.emplace(ledger::reply::UsageReader::Body{.endpoint = answered_endpoint_,
+                                                     .content_type = head.content_type,
+                                                     .content_encoding = head.content_encoding});
     inner_->OnHead(head);
   }
   void OnBody(std::string_view piece) override {
@@ -109,7 +109,7 @@ class Recorder final : public upstream::ExchangeObserver {
   // The upstream's endpoint, whose dialect the answer has; the trace names the caller's.
   upstream::wire::Endpoint answered_endpoint_;
   bool is_sent_ = false;
-  std::optional<ledger::UsageReader> reader_;
+  std::optional<ledger::reply::UsageReader> reader_;
 };
 
 }  // namespace

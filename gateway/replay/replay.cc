@@ -188,7 +188,7 @@ std::string ReplayText(const ReplayResult& result) {
     for (const ColumnResult& column : result.columns) {
       const ColumnTotals* totals = Find(result, column.name, provider);
       if (totals == nullptr) continue;
-      const ledger::TokenUsage& usage = totals->usage;
+      const ledger::reply::TokenUsage& usage = totals->usage;
       const std::optional<double> dollars = Dollars(*totals);
       relative = relative || totals->num_relative > 0;
       text += fmt::format(

@@ -34,14 +34,14 @@ constexpr std::array kEndpoints = {
 // The counts of a usage and their names in a trace.
 struct Count {
   std::string_view name;
-  int64_t ledger::TokenUsage::*value;
+  int64_t ledger::reply::TokenUsage::*value;
 };
 constexpr std::array kCounts = {
-    Count{"uncached_tokens", &ledger::TokenUsage::uncached_tokens},
-    Count{"cache_read_tokens", &ledger::TokenUsage::cache_read_tokens},
-    Count{"cache_write_tokens", &ledger::TokenUsage::cache_write_tokens},
-    Count{"cache_write_1h_tokens", &ledger::TokenUsage::cache_write_1h_tokens},
-    Count{"output_tokens", &ledger::TokenUsage::output_tokens}};
+    Count{"uncached_tokens", &ledger::reply::TokenUsage::uncached_tokens},
+    Count{"cache_read_tokens", &ledger::reply::TokenUsage::cache_read_tokens},
+    Count{"cache_write_tokens", &ledger::reply::TokenUsage::cache_write_tokens},
+    Count{"cache_write_1h_tokens", &ledger::reply::TokenUsage::cache_write_1h_tokens},
+    Count{"output_tokens", &ledger::reply::TokenUsage::output_tokens}};
 
 Error FieldError(std::string_view field, std::string_view what) {
   return MakeError(ErrorCode::kInvalidArgument, "replay.trace",
@@ -127,7 +127,7 @@ void ReadUsage(Line& line, TraceRequest& out) {
   const std::optional<Object> object = line.Child("usage");
   if (!object) return;
   Line counts(*object);
-  ledger::TokenUsage usage;
+  ledger::reply::TokenUsage usage;
   for (const Count& count : kCounts) {
     usage.*count.value = static_cast<int64_t>(counts.Number(count.name));
   }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::replay {
@@ -38,7 +38,7 @@ struct TraceRequest {
   std::vector<TraceHeader> headers;
   std::string body;  // as received, without its content-encoding
   int status = 0;    // of its answer; 0 if unknown
-  std::optional<ledger::TokenUsage> usage;
+  std::optional<ledger::reply::TokenUsage> usage;
   int64_t ttft_us = 0;                                   // until its answer began
   int64_t total_us = 0;                                  // until its answer ended
   std::string_view Header(std::string_view name) const;  // empty if it is missing

@@ -124,10 +124,10 @@ std::string Service::ListModels(const std::function<bool(std::string_view)>& may
   JsonWriter json(out);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
   if (local_ready_.load()) {
-    // The model is listed under the first of its names that the caller may use.
-    const std::vector<std::string>& names = local_->names();
-    const auto name = std::find_if(names.begin(), names.end(), may);
-    if (name != names.end()) WriteModel(*name, local_->created_unix(), json);
+    // The model is listed under each of its names, its own first: clients offer what is listed.
+    for (const std::string& name : local_->names()) {
+      if (may(name)) WriteModel(name, local_->created_unix(), json);
+    }
   }
   json.EndArray().EndObject();
   return out;

@@ -13,7 +13,7 @@
 namespace kvgate::service {
 namespace {
 
-using ledger::UsageField;
+using ledger::reply::UsageField;
 
 constexpr int kClientLeft = 499;
 
@@ -143,7 +143,7 @@ void LocalRecord::OnFinish(const protocol::form::FinishEvent& finish, bool begun
     record_.provider_reason = ReasonOf(stats.given_up);
   }
   if (preparation_) {
-    prompts_->Complete(record_, ledger::ReplyFacts(), *preparation_, stats.segments);
+    prompts_->Complete(record_, ledger::reply::ReplyFacts(), *preparation_, stats.segments);
   }
 }
 

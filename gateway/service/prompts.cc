@@ -346,7 +346,7 @@ Result<void> Prompts::CheckUnread(const Args& args) {
   return UnreadableBound(args.key->name, limit);
 }
 
-void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
+void Prompts::Complete(ledger::RequestRecord& record, const ledger::reply::ReplyFacts& facts,
                        upstream::ExchangePreparation& preparation,
                        std::span<const protocol::form::PromptSegment> counted) {
   auto& own = static_cast<Preparation&>(preparation);

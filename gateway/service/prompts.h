@@ -14,8 +14,8 @@
 
 #include "base/result.h"
 #include "gateway/config/config.h"
+#include "gateway/ledger/reply/usage_reader.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/ledger/usage_reader.h"
 #include "gateway/metrics/prompt_metrics.h"
 #include "gateway/prompt/diagnose/slot_savings.h"
 #include "gateway/prompt/optimizer.h"
@@ -157,7 +157,7 @@ class Prompts {
 
   // Writes into the ledger's record what became of the request.
   // `counted` holds the parts of a local prompt whose tokens are known; see PromptSegment.
-  void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
+  void Complete(ledger::RequestRecord& record, const ledger::reply::ReplyFacts& facts,
                 upstream::ExchangePreparation& preparation,
                 std::span<const protocol::form::PromptSegment> counted = {});
   // Returns the elements of the prompt's list of messages behind which its tokens should be

@@ -9,7 +9,7 @@
 namespace kvgate::telemetry {
 
 using ledger::RequestRecord;
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 using metrics::TokenMetrics;
 using metrics::TokenState;
 using metrics::TokenTier;

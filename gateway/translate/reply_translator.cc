@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/reply/sse_reader.h"
 #include "gateway/translate/reply_writer.h"
 #include "gateway/translate/upstream_reply.h"
 
@@ -18,7 +18,7 @@ std::unique_ptr<UpstreamReply> MakeUpstreamReply(Dialect dialect, ReplyWriter& w
   return dialect == Dialect::kResponses ? MakeResponsesReply(writer) : MakeChatReply(writer);
 }
 
-class Translator final : public ReplyTranslator, private ledger::SseSink {
+class Translator final : public ReplyTranslator, private ledger::reply::SseSink {
  public:
   explicit Translator(Options options)
       : options_(std::move(options)),
@@ -97,7 +97,7 @@ class Translator final : public ReplyTranslator, private ledger::SseSink {
   const Options options_;
   ReplyWriter writer_;
   const std::unique_ptr<UpstreamReply> reply_;
-  ledger::SseReader sse_;
+  ledger::reply::SseReader sse_;
   std::string document_;  // of the event or the answer so far
   Error error_;
 };

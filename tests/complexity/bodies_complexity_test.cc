@@ -10,7 +10,7 @@
 
 #include "engine/text/output/families.h"
 #include "engine/text/output/reply_parser.h"
-#include "gateway/ledger/reply_scanner.h"
+#include "gateway/ledger/reply/reply_scanner.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/parse/volatile_text.h"
@@ -320,7 +320,7 @@ TEST(BodiesComplexityTimingTest, AnswersOfUpstreams) {
       {"brackets", 100'000, [](size_t n) { return "{\"x\":" + Repeated("[", n); }},
   };
   ExpectReadsLinearly("usage", documents, [](std::string_view text) {
-    ledger::ReplyScanner scanner;
+    ledger::reply::ReplyScanner scanner;
     scanner.Reset();
     for (size_t at = 0; at < text.size(); at += 64) scanner.Feed(text.substr(at, 64));
   });

@@ -17,7 +17,7 @@
 #include "engine/text/grammar/compiler.h"
 #include "engine/text/grammar/mask/matcher.h"
 #include "engine/text/grammar/schema/json_schema.h"
-#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/reply/sse_reader.h"
 #include "tests/engine/text/grammar/grammar_fixture.h"
 #include "tests/engine/text/jinja/render.h"
 #include "tests/engine/text/tokenizer/fixtures.h"
@@ -93,15 +93,14 @@ std::string Character(size_t i) {
 void MeasureSquares() {
   // Each step waits for the one before it and touches no memory, so that every step takes the same
   // time. (Processors that forward a store to the next load learn to do so only after a while.)
-  ExpectGrowsLinearly({.name = "squares", .begin = 2'000},
-                      [](size_t n) -> std::function<void()> {
-                        return [n] {
-                          uint64_t value = n;
-                          for (size_t i = 0; i < n * n; ++i) value = value * 0x9E3779B97F4A7C15 + i;
-                          volatile uint64_t result = value;
-                          (void)result;
-                        };
-                      });
+  ExpectGrowsLinearly({.name = "squares", .begin = 2'000}, [](size_t n) -> std::function<void()> {
+    return [n] {
+      uint64_t value = n;
+      for (size_t i = 0; i < n * n; ++i) value = value * 0x9E3779B97F4A7C15 + i;
+      volatile uint64_t result = value;
+      (void)result;
+    };
+  });
 }
 void MeasureSquareBlocks() {
   ExpectGrowsLinearly({.name = "square blocks", .begin = 1'000, .num_doublings = 3},
@@ -403,7 +402,7 @@ TEST(ComplexityTimingTest, StopStrings) {
 
 // --- files and streams ------------------------------------------------------------------------
 
-class Drop final : public ledger::SseSink {
+class Drop final : public ledger::reply::SseSink {
  public:
   void OnData(std::string_view) override {}
   void OnEventEnd() override {}
@@ -423,7 +422,7 @@ TEST(ComplexityTimingTest, EventStreams) {
                           [&, &make = make](size_t n) -> std::function<void()> {
                             return [text = make(n), piece] {
                               Drop drop;
-                              ledger::SseReader reader(drop);
+                              ledger::reply::SseReader reader(drop);
                               for (size_t at = 0; at < text.size(); at += piece) {
                                 reader.Feed(std::string_view(text).substr(at, piece));
                               }

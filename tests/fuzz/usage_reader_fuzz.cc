@@ -1,6 +1,6 @@
 // Fuzzes the reader of usage: any bytes, in any pieces and in each content coding, give the same
 // counts within their bounds; every JSON object is read to its end.
-#include "gateway/ledger/usage_reader.h"
+#include "gateway/ledger/reply/usage_reader.h"
 
 #include <simdjson.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace kvgate::ledger;  // NOLINT: a program of its own
+using namespace kvgate::ledger::reply;  // NOLINT: a program of its own
 
 std::unique_ptr<UsageReader> Read(std::string_view text, const UsageReader::Body& body,
                                   size_t piece_bytes) {

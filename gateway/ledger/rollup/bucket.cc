@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <optional>
 
+#include "gateway/ledger/segment/record_segment.h"
 #include "store/file/byte_codec.h"
 
 namespace kvgate::ledger::rollup {
 namespace {
+
+using segment::kStoredNumberMax;
 
 constexpr char kVersion = 1;
 
@@ -66,6 +69,8 @@ bool DecodeBucket(std::string_view bytes, Bucket& bucket) {
     const std::optional<uint64_t> value = store::file::TakeVarint(bytes);
     if (!value) return false;
     bucket.*kCounts[i] = Unfold(*value);
+    if (bucket.*kCounts[i] > kStoredNumberMax || bucket.*kCounts[i] < -kStoredNumberMax)
+      return false;
   }
   if ((*mask & kTtft) != 0 && !bucket.ttft.Take(bytes)) return false;
   if ((*mask & kTpot) != 0 && !bucket.tpot.Take(bytes)) return false;

@@ -14,6 +14,8 @@ namespace {
 constexpr unsigned kSubBits = 3;  // eight buckets in each power of two
 constexpr uint32_t kNumSub = 1U << kSubBits;
 constexpr uint32_t kBucketsMax = 64 * kNumSub;
+// No server has so many requests. Without a bound, sums of damaged rows would overflow.
+constexpr uint64_t kTimesMax = uint64_t{1} << 53;
 
 uint32_t BucketOf(int64_t microseconds) {
   const auto value = static_cast<uint64_t>(std::max<int64_t>(microseconds, 0));
@@ -37,19 +39,22 @@ void AppendVarint(std::string& out, uint64_t value) {
 
 }  // namespace
 
-void Histogram::Add(int64_t microseconds, int64_t times) {
-  const uint32_t bucket = BucketOf(microseconds);
-  const auto at = std::lower_bound(counts_.begin(), counts_.end(), bucket,
-                                   [](const auto& count, uint32_t b) { return count.first < b; });
-  if (at != counts_.end() && at->first == bucket) {
-    at->second += times;
+void Histogram::Add(int64_t microseconds, int64_t times) { AddTo({BucketOf(microseconds), times}); }
+
+void Histogram::AddTo(const Count& count) {
+  const auto at = std::lower_bound(counts_.begin(), counts_.end(), count.first,
+                                   [](const Count& c, uint32_t b) { return c.first < b; });
+  if (at != counts_.end() && at->first == count.first) {
+    at->second += count.second;
   } else {
-    counts_.insert(at, {bucket, times});
+    counts_.insert(at, count);
   }
 }
 
 void Histogram::Merge(const Histogram& other) {
-  std::vector<std::pair<uint32_t, int64_t>> sum;
+  // That of one request has one bucket at most.
+  if (other.counts_.size() == 1) return AddTo(other.counts_.front());
+  std::vector<Count> sum;
   sum.reserve(counts_.size() + other.counts_.size());
   auto a = counts_.begin();
   auto b = other.counts_.begin();
@@ -106,7 +111,7 @@ bool Histogram::Take(std::string_view& bytes) {
   for (uint64_t i = 0; i < *size; ++i) {
     const std::optional<uint64_t> step = store::file::TakeVarint(bytes);
     const std::optional<uint64_t> count = step ? store::file::TakeVarint(bytes) : std::nullopt;
-    if (!count || *step > kBucketsMax || (i > 0 && *step == 0)) return false;
+    if (!count || *count > kTimesMax || *step > kBucketsMax || (i > 0 && *step == 0)) return false;
     bucket += *step;
     if (bucket >= kBucketsMax) return false;
     counts_.emplace_back(static_cast<uint32_t>(bucket), static_cast<int64_t>(*count));

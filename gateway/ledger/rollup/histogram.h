@@ -29,8 +29,10 @@ class Histogram {
   friend bool operator==(const Histogram&, const Histogram&) = default;
 
  private:
-  // The bucket's number, ascending, and what it has counted. Most sums have few buckets.
-  std::vector<std::pair<uint32_t, int64_t>> counts_;
+  using Count = std::pair<uint32_t, int64_t>;  // a bucket's number, and what it has counted
+  void AddTo(const Count& count);
+
+  std::vector<Count> counts_;  // ascending; most sums have few buckets
 };
 
 }  // namespace kvgate::ledger::rollup

@@ -1,8 +1,12 @@
 #include "gateway/ledger/rollup/rollups.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/log.h"
 
@@ -13,6 +17,17 @@ using store::meta::MetaTable;
 using store::meta::MetaWrite;
 
 constexpr int64_t kRetireIntervalUs = kMinuteUs;
+constexpr std::string_view kNotePrefix = "j/";
+
+std::string NoteKey(uint64_t number) { return fmt::format("{}{:016x}", kNotePrefix, number); }
+
+// 0 if the key is not one of NoteKey.
+uint64_t NumberOfNote(std::string_view key) {
+  uint64_t number = 0;
+  const std::string_view digits = key.substr(std::min(key.size(), kNotePrefix.size()));
+  (void)std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return number;
+}
 
 std::string PlacePrefix(Step step, int64_t minute, std::string_view scope) {
   return TimePrefix(step, minute).append("/").append(scope).append("/");
@@ -62,38 +77,57 @@ Result<void> Rollups::LoadPlace(const Place& place) {
 }
 
 Result<void> Rollups::Load(const Batch& batch) {
-  for (const auto& [key, names] : batch) {
-    for (const std::string& scope : {ScopeOfAll(), ScopeOfTenant(key.first)}) {
+  for (const auto& [key, names] : batch.sums()) {
+    for (const std::string& scope : {ScopeOfAll(), ScopeOfTenant(key.tenant)}) {
       for (const Step step : kSteps) {
-        const Place place{.step = step, .minute = BeginOf(step, key.second), .scope = scope};
+        const Place place{.step = step, .minute = BeginOf(step, key.minute), .scope = scope};
         if (!held_.contains(place)) KVGATE_TRY_VOID(LoadPlace(place));
-        held_[place].used = num_folds_;
+        held_[place].used = num_sums_;
       }
     }
   }
   return {};
 }
 
-Result<std::vector<MetaWrite>> Rollups::Fold(std::span<const Entry> entries) {
-  ++num_folds_;
-  Batch batch;
-  for (const Entry& entry : entries) {
-    auto& names = batch[{entry.tenant, entry.time_us / kMinuteUs}];
-    names[{By::kTotal, ""}].Merge(entry.whole);
-    for (const Name& name : entry.names) names[name].Merge(entry.whole);
-    for (const Entry::Part& part : entry.parts) names[{part.by, part.name}].Merge(part.bucket);
-  }
-  KVGATE_TRY_VOID(Load(batch));
-  for (const auto& [key, names] : batch) {
-    for (const std::string& scope : {ScopeOfAll(), ScopeOfTenant(key.first)}) {
+Result<void> Rollups::Restore() {
+  return meta_.Scan(
+      MetaTable::kLedger, kNotePrefix, [this](std::string_view key, std::string_view value) {
+        if (!noted_.AddEncoded(value)) {
+          KVGATE_LOG(kWarning, "ledger",
+                     "the note '{}' cannot be read; its requests are in no rollup", key);
+        }
+        notes_.emplace_back(key);
+        next_note_ = NumberOfNote(key) + 1;
+        return true;
+      });
+}
+
+std::vector<MetaWrite> Rollups::Note(std::span<const Entry> entries) {
+  is_note_ = true;
+  step_.Clear();
+  for (const Entry& entry : entries) step_.Add(entry);
+  if (step_.empty()) return {};
+  return {{.key = NoteKey(next_note_), .value = step_.Encode()}};
+}
+
+Result<std::vector<MetaWrite>> Rollups::Sum(std::span<const Entry> entries) {
+  is_note_ = false;
+  ++num_sums_;
+  step_ = noted_;
+  for (const Entry& entry : entries) step_.Add(entry);
+  KVGATE_TRY_VOID(Load(step_));
+  noted_.Clear();
+  for (const auto& [key, names] : step_.sums()) {
+    for (const std::string& scope : {ScopeOfAll(), ScopeOfTenant(key.tenant)}) {
       for (const Step step : kSteps) {
-        const Place place{.step = step, .minute = BeginOf(step, key.second), .scope = scope};
+        const Place place{.step = step, .minute = BeginOf(step, key.minute), .scope = scope};
         Held& held = held_[place];
         changed_.insert(place);
         for (const auto& [name, bucket] : names) AddTo(held, name, bucket);
       }
     }
   }
+  step_.Clear();
   std::vector<MetaWrite> rows;
   for (const Place& place : changed_) {
     const Held& held = held_.at(place);
@@ -102,10 +136,20 @@ Result<std::vector<MetaWrite>> Rollups::Fold(std::span<const Entry> entries) {
                       .value = EncodeBucket(held.buckets.at(name))});
     }
   }
+  for (const std::string& note : notes_) rows.push_back({.key = note, .value = std::nullopt});
   return rows;
 }
 
 void Rollups::Accept() {
+  if (!is_note_) return AcceptSums();
+  if (step_.empty()) return;
+  noted_.Merge(step_);
+  step_.Clear();
+  notes_.push_back(NoteKey(next_note_++));
+}
+
+void Rollups::AcceptSums() {
+  notes_.clear();
   for (const Place& place : changed_) {
     Held& held = held_.at(place);
     held.changed.clear();

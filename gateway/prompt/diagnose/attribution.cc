@@ -43,7 +43,7 @@ std::vector<size_t> RenderedOrder(const SentSegments& segments, bool tools_after
 // Divides the tokens of a prompt, in the order of rendering.
 class Divider {
  public:
-  Divider(const SentSegments& segments, const ledger::TokenUsage& usage)
+  Divider(const SentSegments& segments, const ledger::reply::TokenUsage& usage)
       : segments_(segments),
         cached_(usage.cache_read_tokens),
         written_(usage.cache_write_tokens + usage.cache_write_1h_tokens),
@@ -163,7 +163,7 @@ Attributed AttributeSegments(const AttributeArgs& args) {
 Attribution SumBySource(const AttributeArgs& args, const Attributed& attributed) {
   Attribution sources{};
   if (attributed.parts.empty()) {
-    const ledger::TokenUsage& usage = args.usage;
+    const ledger::reply::TokenUsage& usage = args.usage;
     sources[static_cast<size_t>(parse::Source::kUser)] = {
         .cached = usage.cache_read_tokens,
         .written = usage.cache_write_tokens + usage.cache_write_1h_tokens,
@@ -178,7 +178,7 @@ Attribution SumBySource(const AttributeArgs& args, const Attributed& attributed)
   return sources;
 }
 
-Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
+Attribution Attribute(const SentSegments& segments, const ledger::reply::TokenUsage& usage,
                       bool tools_after_system) {
   const AttributeArgs args{
       .segments = segments, .usage = usage, .tools_after_system = tools_after_system};

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/prompt/history/conversation.h"
 
 namespace kvgate::prompt::diagnose {
@@ -40,7 +40,7 @@ struct CountedRun {
 
 struct AttributeArgs {
   const history::SentSegments& segments;
-  const ledger::TokenUsage& usage;
+  const ledger::reply::TokenUsage& usage;
   // The provider renders the tools behind the system prompt.
   bool tools_after_system = false;
   // The parts of the prompt in the order of rendering; empty, or with another sum than the usage:
@@ -67,7 +67,7 @@ Attributed AttributeSegments(const AttributeArgs& args);
 
 // The same, summed by source.
 Attribution SumBySource(const AttributeArgs& args, const Attributed& attributed);
-Attribution Attribute(const history::SentSegments& segments, const ledger::TokenUsage& usage,
+Attribution Attribute(const history::SentSegments& segments, const ledger::reply::TokenUsage& usage,
                       bool tools_after_system = false);
 
 // A part of a prompt whose tokens come from one source.

@@ -359,7 +359,7 @@ class MissClassifier {
   // input.
   int64_t LostNanodollars() const {
     if (args_.row == nullptr || !args_.usage || lost_ <= 0) return 0;
-    ledger::TokenUsage could = *args_.usage;
+    ledger::reply::TokenUsage could = *args_.usage;
     int64_t left = lost_;
     for (int64_t* part :
          {&could.cache_write_1h_tokens, &could.cache_write_tokens, &could.uncached_tokens}) {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "gateway/ledger/prices.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/prompt/history/conversation.h"
 
 namespace kvgate::prompt::diagnose {
@@ -64,7 +64,7 @@ struct BreakArgs {
   bool same_conversation = true;
   const history::SentRequest& now;
   const ledger::PriceRow* row = nullptr;
-  const std::optional<ledger::TokenUsage>& usage;  // of this request's answer
+  const std::optional<ledger::reply::TokenUsage>& usage;  // of this request's answer
   std::string_view provider;
   std::string_view service_tier = {};  // as the answer names it
   Treatment treatment = {};

@@ -79,7 +79,7 @@ std::vector<RecordSegment> PartsOf(const AttributeArgs& args, const Attributed& 
   std::vector<RecordSegment> rows;
   const std::span<const AttributedSegment> parts = attributed.parts;
   if (parts.empty()) {
-    const ledger::TokenUsage& usage = args.usage;
+    const ledger::reply::TokenUsage& usage = args.usage;
     rows.push_back({.source = std::string(parse::SourceName(parse::Source::kUser)),
                     .cached = usage.cache_read_tokens,
                     .written = usage.cache_write_tokens + usage.cache_write_1h_tokens,

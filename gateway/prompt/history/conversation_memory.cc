@@ -179,7 +179,7 @@ void ConversationMemory::Withdraw(const Identity& conversation,
 }
 
 void ConversationMemory::Finish(const std::shared_ptr<Branch>& branch,
-                                const std::optional<ledger::TokenUsage>& usage) {
+                                const std::optional<ledger::reply::TokenUsage>& usage) {
   const std::lock_guard lock(mutex_);
   if (branch->finished) return;
   branch->finished = true;

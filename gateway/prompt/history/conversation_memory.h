@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/prompt/history/branch.h"
 
 namespace kvgate::prompt::history {
@@ -42,7 +42,7 @@ class ConversationMemory {
                 const std::shared_ptr<const Branch>& before);
   // Stores the counts of the branch's answer; only the first call has an effect.
   void Finish(const std::shared_ptr<Branch>& branch,
-              const std::optional<ledger::TokenUsage>& usage);
+              const std::optional<ledger::reply::TokenUsage>& usage);
   // Returns the branch's request with the counts known so far: the original once Finish has run,
   // else a snapshot in `copy`, because the counts may still change.
   const SentRequest& RequestOf(const std::shared_ptr<const Branch>& branch,

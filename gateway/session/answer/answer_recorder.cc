@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/reply/sse_reader.h"
 
 namespace kvgate::session::answer {
 namespace {
@@ -28,10 +28,10 @@ size_t EventSize(std::string_view text, size_t from) {
 }
 
 // Joins the data of the events in a text.
-class DataOfEvent final : private ledger::SseSink {
+class DataOfEvent final : private ledger::reply::SseSink {
  public:
   explicit DataOfEvent(std::string_view event) {
-    ledger::SseReader reader(*this);
+    ledger::reply::SseReader reader(*this);
     reader.Feed(event);
     reader.Feed("\n\n");
   }

@@ -90,7 +90,7 @@ class Attributes {
 
 void WriteUsage(const Span& span, Attributes& attributes) {
   if (span.usage) {
-    const ledger::TokenUsage& usage = *span.usage;
+    const ledger::reply::TokenUsage& usage = *span.usage;
     const int64_t written = usage.cache_write_tokens + usage.cache_write_1h_tokens;
     // The input includes what was cached.
     attributes.Integer("gen_ai.usage.input_tokens", usage.input_tokens());

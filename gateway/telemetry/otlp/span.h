@@ -36,7 +36,7 @@ struct Span {
   int64_t queue_us = -1;
   int64_t first_chunk_us = -1;  // since the start
   int64_t tpot_us = -1;         // time per output token after the first
-  std::optional<ledger::TokenUsage> usage = {};
+  std::optional<ledger::reply::TokenUsage> usage = {};
   std::optional<ledger::Cost> cost = {};
   std::string break_cause = {};  // empty: nothing is lost
   int64_t lost_tokens = 0;

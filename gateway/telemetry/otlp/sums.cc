@@ -105,7 +105,7 @@ void Sums::Add(const Span& span) {
     }
   }
   if (!span.usage) return;
-  const ledger::TokenUsage& usage = *span.usage;
+  const ledger::reply::TokenUsage& usage = *span.usage;
   series.input.Observe(static_cast<double>(usage.input_tokens()), kTokenBounds);
   series.output.Observe(static_cast<double>(usage.output_tokens), kTokenBounds);
   series.input_tokens += usage.input_tokens();

@@ -17,7 +17,7 @@ namespace kvgate::advice {
 namespace {
 
 using ledger::RequestRecord;
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kMinute = 60 * kSecond;

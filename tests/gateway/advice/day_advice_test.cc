@@ -25,7 +25,7 @@ TEST(DayAdviceTest, RecordsAndTheirPartsAreReadBackAndTenantsSeeTheirOwn) {
     record.model = "claude-3-7-sonnet-20250219";
     record.tenant = i % 2 == 0 ? "even" : "odd";
     record.status = 200;
-    record.usage = ledger::TokenUsage{.uncached_tokens = 3'000};
+    record.usage = ledger::reply::TokenUsage{.uncached_tokens = 3'000};
     record.attribution = {{.source = "tools", .uncached = 2'000},
                           {.source = "user", .uncached = 1'000}};
     record.segments = {{.source = "tools", .name = "never_called", .uncached = 2'000},

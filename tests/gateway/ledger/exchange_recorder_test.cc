@@ -168,7 +168,7 @@ TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken
                             {.sink = [this](RequestRecord record) { record_ = std::move(record); },
                              .digests = digests_,
                              .complete =
-                                 [&](RequestRecord& record, const ReplyFacts& facts,
+                                 [&](RequestRecord& record, const reply::ReplyFacts& facts,
                                      upstream::ExchangePreparation& prepared) {
                                    ++num_calls;
                                    EXPECT_EQ(record.usage->input_tokens(), 3);
@@ -192,7 +192,7 @@ TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken
 
 TEST_F(ExchangeRecorderTest, APreparationOfARequestWithoutAnAnswerIsToldOfToo) {
   std::string outcome;
-  const auto complete = [&](RequestRecord& record, const ReplyFacts& facts,
+  const auto complete = [&](RequestRecord& record, const reply::ReplyFacts& facts,
                             upstream::ExchangePreparation&) {
     outcome = record.outcome;
     EXPECT_TRUE(facts.usage.empty());

@@ -43,7 +43,7 @@ RequestRecord Record(int number, std::string tenant = "t") {
   record.tenant = std::move(tenant);
   record.status = 200;
   record.usage =
-      TokenUsage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
+      reply::TokenUsage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
   return record;
 }
 
@@ -180,6 +180,53 @@ TEST(LedgerTest, RollupsAgreeWithRecordsAfterARestartAndShowATenantItsOwn) {
   EXPECT_EQ(row["nanodollars"], 3 * 54'399'000);
   EXPECT_EQ(sums(ledger, "b")[0]["requests"], 2);
   EXPECT_TRUE(sums(ledger, "c").empty());
+}
+
+TEST(LedgerTest, RollupsCountWhatWasWrittenBeforeAKill) {
+  const rollup::Query query{.step = rollup::Step::kDay};
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta, .write_interval = 1h, .rollups_interval = 1h});
+    for (int i = 0; i < 3; ++i) {
+      ledger.Add(Record(i));
+      ledger.Flush();
+    }
+    EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "j/"), 3U);
+    EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "u/"), 0U);
+    meta.refuses = true;  // nothing that it would do at its end
+  }
+  meta.refuses = false;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  EXPECT_TRUE(test::WaitUntil([&] { return meta.CountRows(MetaTable::kLedger, "j/") == 0; },
+                              "what was noted is summed without being asked for"));
+  EXPECT_EQ(Json::parse(ledger.Rollups(query).value())["data"][0]["requests"], 3);
+  ledger.Add(Record(4));
+  EXPECT_EQ(Json::parse(ledger.Rollups(query).value())["data"][0]["requests"], 4);
+}
+
+TEST(LedgerTest, SumsAreWrittenLaterThanRecordsAndWithoutBeingAskedFor) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1ms, .rollups_interval = 50ms});
+  ledger.Add(Record(1));
+  EXPECT_TRUE(test::WaitUntil([&] { return meta.CountRows(MetaTable::kLedger, "u/") > 0; },
+                              "sums are written"));
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "j/"), 0U);
+  EXPECT_EQ(meta.num_batches, 2);
+}
+
+TEST(LedgerTest, SumsThatTheDiskRefusesComeLater) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1ms, .rollups_interval = 5ms});
+  ledger.Add(Record(1));
+  ledger.Flush();
+  meta.refuses = true;
+  EXPECT_TRUE(test::WaitUntil([&] { return meta.num_refused > 1; }, "it tries again"));
+  meta.refuses = false;
+  EXPECT_TRUE(test::WaitUntil([&] { return meta.CountRows(MetaTable::kLedger, "j/") == 0; },
+                              "sums are written"));
+  EXPECT_EQ(Stats(ledger)["records_dropped"], 0);
+  const Json sums = Json::parse(ledger.Rollups({.step = rollup::Step::kDay}).value())["data"];
+  EXPECT_EQ(sums[0]["requests"], 1);
 }
 
 TEST(LedgerTest, WarmCachesHaveClocksThatOutliveTheProcess) {
@@ -440,19 +487,6 @@ TEST(LedgerTest, ANameAsLongAsABodyIsCut) {
   EXPECT_LT(Stats(ledger).dump().size(), 8000u);
 }
 
-TEST(LedgerTest, MetricsShowTokensAndDollars) {
-  Ledger ledger({});
-  ledger.Add(Record(1));
-  metrics::Registry registry;
-  registry.AddCollector([&](metrics::TextWriter& writer) { ledger.Collect(writer); });
-  const std::string text = registry.Text();
-  EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_requests_total{upstream=\"main\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_tokens_total{upstream=\"main\","
-                              "kind=\"cache_write\"} 12304\n"));
-  EXPECT_THAT(text, HasSubstr("kvgate_ledger_model_cost_dollars_total{model="
-                              "\"claude-3-7-sonnet-20250219\"} 0.054399\n"));
-}
-
 TEST(LedgerTest, NothingIsLostBetweenThreads) {
   MemoryMetaStore meta;
   Ledger ledger({.meta = &meta, .write_interval = 1ms});
@@ -543,7 +577,7 @@ TEST(LedgerTest, APreparationAddsToTheRecordBeforeItIsPricedAndCounted) {
   struct Preparation final : upstream::ExchangePreparation {};
   MemoryMetaStore meta;
   Ledger ledger({.meta = &meta,
-                 .complete = [](RequestRecord& record, const ReplyFacts& facts,
+                 .complete = [](RequestRecord& record, const reply::ReplyFacts& facts,
                                 upstream::ExchangePreparation&) {
                    EXPECT_EQ(facts.provider_reason.view(), "tools_changed");
                    record.attribution = {{.source = "tools", .uncached = 3}};

@@ -17,15 +17,16 @@ const PriceRow& Row(std::string_view provider, std::string_view model) {
   return *row;
 }
 
-int64_t Nanodollars(std::string_view provider, std::string_view model, const TokenUsage& usage,
-                    std::string_view tier = "") {
+int64_t Nanodollars(std::string_view provider, std::string_view model,
+                    const reply::TokenUsage& usage, std::string_view tier = "") {
   const auto cost = CostOf(Row(provider, model), usage, tier);
   EXPECT_TRUE(cost.has_value()) << provider << " " << model;
   return cost ? cost->nanodollars : -1;
 }
 
 TEST(PricesTest, TheVectorOfLitellm9812IsExact) {
-  const TokenUsage usage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
+  const reply::TokenUsage usage{
+      .uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
   const auto cost = CostOf(Row("anthropic", "claude-3-7-sonnet-20250219"), usage, "standard");
   // 3 * 3 + 12304 * 3.75 + 550 * 15 = 54399 millionths of a dollar.
   EXPECT_EQ(cost, (Cost{.nanodollars = 54'399'000,
@@ -33,24 +34,25 @@ TEST(PricesTest, TheVectorOfLitellm9812IsExact) {
 }
 
 TEST(PricesTest, ReadsAndBothKindsOfWritesHaveTheirFactors) {
-  const TokenUsage usage{.uncached_tokens = 1'000'000,
-                         .cache_read_tokens = 1'000'000,
-                         .cache_write_tokens = 1'000'000,
-                         .cache_write_1h_tokens = 1'000'000,
-                         .output_tokens = 1'000'000};
+  const reply::TokenUsage usage{.uncached_tokens = 1'000'000,
+                                .cache_read_tokens = 1'000'000,
+                                .cache_write_tokens = 1'000'000,
+                                .cache_write_1h_tokens = 1'000'000,
+                                .output_tokens = 1'000'000};
   EXPECT_EQ(Nanodollars("anthropic", "claude-opus-5-5-20260901", usage),
             (4'000'000'000 + 200'000'000 + 5'000'000'000 + 8'000'000'000 + 20'000'000'000));
   EXPECT_EQ(Nanodollars("anthropic", "claude-opus-5", {.cache_read_tokens = 1000}), 500'000);
 }
 
 TEST(PricesTest, TheLargestDollarsAreFarFromOverflow) {
-  const TokenUsage usage{.uncached_tokens = 1'000'000'000, .output_tokens = 1'000'000'000};
+  const reply::TokenUsage usage{.uncached_tokens = 1'000'000'000, .output_tokens = 1'000'000'000};
   EXPECT_EQ(Nanodollars("anthropic", "claude-opus-4-1", usage), 90'000'000'000'000);
 }
 
 TEST(PricesTest, LongInputsAndServiceTiersChangeTheWholeRequest) {
-  const TokenUsage below{.uncached_tokens = 272'000, .output_tokens = 1000};
-  const TokenUsage above{.uncached_tokens = 1, .cache_read_tokens = 272'000, .output_tokens = 1000};
+  const reply::TokenUsage below{.uncached_tokens = 272'000, .output_tokens = 1000};
+  const reply::TokenUsage above{
+      .uncached_tokens = 1, .cache_read_tokens = 272'000, .output_tokens = 1000};
   EXPECT_EQ(Nanodollars("openai", "gpt-6-sol", below), 272'000 * 2000 + 1000 * 10'000);
   EXPECT_EQ(Nanodollars("openai", "gpt-6-sol", above),
             (1 * 2000 + 272'000 * 200) * 2 + 1000 * 15'000);

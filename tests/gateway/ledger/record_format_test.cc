@@ -93,11 +93,12 @@ RequestRecord RandomRecord(std::mt19937& random) {
   for (size_t i = random() % 4; i > 0; --i) {
     record.edits.push_back({.rule = RandomText(random), .count = number()});
   }
-  for (size_t i = 0; i < kNumUsageFields; ++i) {
-    if (random() % 2 == 0) record.reported.Set(static_cast<UsageField>(i), random() % 100'000);
+  for (size_t i = 0; i < reply::kNumUsageFields; ++i) {
+    if (random() % 2 == 0)
+      record.reported.Set(static_cast<reply::UsageField>(i), random() % 100'000);
   }
   if (random() % 2 == 0) {
-    record.usage = TokenUsage{.uncached_tokens = number(), .output_tokens = number()};
+    record.usage = reply::TokenUsage{.uncached_tokens = number(), .output_tokens = number()};
   }
   if (random() % 2 == 0) {
     record.cost = Cost{.nanodollars = number(), .uncached_nanodollars = -number()};
@@ -138,13 +139,13 @@ TEST(RecordFormatTest, BytesThatAreNoRecordAreSaidToBeNone) {
 TEST(RecordFormatTest, NumbersThatNoRequestHasAreDamage) {
   constexpr int64_t kMax = int64_t{1} << 53;
   RequestRecord record;
-  record.usage = TokenUsage{.uncached_tokens = kMax, .cache_read_tokens = -kMax};
+  record.usage = reply::TokenUsage{.uncached_tokens = kMax, .cache_read_tokens = -kMax};
   const auto decoded = DecodeRecord(EncodeRecord(record, Ring()), Ring());
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->usage, record.usage);
   for (const int64_t value : {kMax + 1, -kMax - 1, std::numeric_limits<int64_t>::max(),
                               std::numeric_limits<int64_t>::min()}) {
-    record.usage = TokenUsage{.cache_write_tokens = value};
+    record.usage = reply::TokenUsage{.cache_write_tokens = value};
     EXPECT_FALSE(DecodeRecord(EncodeRecord(record, Ring()), Ring())) << value;
   }
 }
@@ -153,7 +154,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   RequestRecord record;
   record.id = "id1";
   record.time_us = 99;
-  record.usage = TokenUsage{.uncached_tokens = 7};
+  record.usage = reply::TokenUsage{.uncached_tokens = 7};
   std::string bytes = EncodeRecord(record, Ring());
   // Version 2 wrote this form: edits are names, and no field follows.
   bytes.front() = 2;
@@ -259,7 +260,7 @@ TEST(RecordFormatTest, AnOrdinaryRecordIsSmall) {
   record.upstream = record.provider = "openai";
   record.model = record.answered_by = "gpt-5";
   record.received_sha256 = record.sent_sha256 = PrefixDigest{};
-  record.usage = TokenUsage{.uncached_tokens = 1000, .output_tokens = 100};
+  record.usage = reply::TokenUsage{.uncached_tokens = 1000, .output_tokens = 100};
   EXPECT_LT(EncodeRecord(record, Ring()).size(), 200u);
 }
 

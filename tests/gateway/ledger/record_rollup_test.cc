@@ -26,10 +26,10 @@ RequestRecord Record() {
   record.conversation = "c";
   record.status = 200;
   record.timings = {.first_byte_us = 1'000'000, .ttft_us = 700, .decode_us = 900, .tpot_us = 100};
-  record.usage = TokenUsage{.uncached_tokens = 40,
-                            .cache_read_tokens = 50,
-                            .cache_write_tokens = 10,
-                            .output_tokens = 10};
+  record.usage = reply::TokenUsage{.uncached_tokens = 40,
+                                   .cache_read_tokens = 50,
+                                   .cache_write_tokens = 10,
+                                   .output_tokens = 10};
   record.cost = Cost{.nanodollars = 7, .uncached_nanodollars = 9};
   record.attribution = {{.source = "tools", .cached = 50, .written = 10, .nanodollars = 6},
                         {.source = "user", .uncached = 40, .nanodollars = 1}};
@@ -99,7 +99,7 @@ TEST(RecordRollupTest, AnAnswersCacheIsWarmForItsLifetimeAndTellsWhatColdCosts) 
 TEST(RecordRollupTest, WhatIsNotCachedHasNoClock) {
   const PriceRow* row = Prices::Builtin().Find("anthropic", "claude-3-7-sonnet-20250219");
   RequestRecord record = Record();
-  record.usage = TokenUsage{.uncached_tokens = 500};
+  record.usage = reply::TokenUsage{.uncached_tokens = 500};
   EXPECT_FALSE(WarmCacheOf(record, row)) << "nothing was written";
   record = Record();
   record.conversation.clear();

@@ -25,9 +25,9 @@ RequestRecord FullRecord() {
   record.received_sha256 = PrefixDigest{.bytes = {0xab, 0x01}};
   record.sent_sha256 = record.received_sha256;
   record.edits = {{.rule = "cache_control", .count = 2}};
-  record.reported.Set(UsageField::kInputTokens, 3);
-  record.reported.Set(UsageField::kCacheCreation1h, 4);
-  record.usage = TokenUsage{.uncached_tokens = 3, .cache_write_1h_tokens = 4};
+  record.reported.Set(reply::UsageField::kInputTokens, 3);
+  record.reported.Set(reply::UsageField::kCacheCreation1h, 4);
+  record.usage = reply::TokenUsage{.uncached_tokens = 3, .cache_write_1h_tokens = 4};
   record.cost = Cost{.nanodollars = 55, .uncached_nanodollars = 35};
   record.price_date = "2026-10";
   record.mode = "stabilize";

@@ -29,7 +29,7 @@ TEST(SourceCostTest, SharesSumToTheCostOfTheInput) {
     const PriceRow& row = *Prices::Builtin().Find("openai", model);
     for (int i = 0; i < 2000; ++i) {
       std::vector<SourceTokens> sources(1 + random() % 9);
-      TokenUsage usage{.output_tokens = 77};
+      reply::TokenUsage usage{.output_tokens = 77};
       for (SourceTokens& source : sources) {
         usage.cache_read_tokens += source.cached = count();
         usage.uncached_tokens += source.uncached = count();

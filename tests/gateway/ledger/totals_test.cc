@@ -21,11 +21,11 @@ RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
   record.model = "m";
   record.tenant = std::move(tenant);
   record.status = 200;
-  record.usage = TokenUsage{.uncached_tokens = 1,
-                            .cache_read_tokens = 2,
-                            .cache_write_tokens = 3,
-                            .cache_write_1h_tokens = 4,
-                            .output_tokens = 5};
+  record.usage = reply::TokenUsage{.uncached_tokens = 1,
+                                   .cache_read_tokens = 2,
+                                   .cache_write_tokens = 3,
+                                   .cache_write_1h_tokens = 4,
+                                   .output_tokens = 5};
   record.cost = Cost{.nanodollars = nanodollars, .uncached_nanodollars = 2 * nanodollars};
   return record;
 }
@@ -95,10 +95,10 @@ TEST(TotalsTest, TokensOfTheDayAndTheMonthCountWithoutAPriceAndWithTheCache) {
   Totals totals;
   RequestRecord record = Priced("a", kOctober31, 0);
   record.cost.reset();
-  record.usage = TokenUsage{.uncached_tokens = 1,
-                            .cache_read_tokens = 20,
-                            .cache_write_tokens = 300,
-                            .output_tokens = 4000};
+  record.usage = reply::TokenUsage{.uncached_tokens = 1,
+                                   .cache_read_tokens = 20,
+                                   .cache_write_tokens = 300,
+                                   .output_tokens = 4000};
   totals.Add(record);
   EXPECT_EQ(totals.Spent("a", kOctober31).tokens_today, 4321);
   EXPECT_EQ(totals.Spent("a", kOctober31).tokens_this_month, 4321);

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/prompt/history/conversation.h"
 
 namespace kvgate::prompt {
@@ -69,8 +69,9 @@ struct CacheModel {
   }
 
   // Returns the usage of a request. An empty `before` means that nothing was stored.
-  ledger::TokenUsage Use(const std::vector<Stop>& before, const std::vector<Stop>& now) const {
-    ledger::TokenUsage usage;
+  ledger::reply::TokenUsage Use(const std::vector<Stop>& before,
+                                const std::vector<Stop>& now) const {
+    ledger::reply::TokenUsage usage;
     for (size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
       if (before[i].chain != now[i].chain) break;
       if (!needs_breakpoints || before[i].marked) usage.cache_read_tokens = now[i].tokens;

@@ -305,7 +305,7 @@ TEST(Optimizer, WhatWasAbandonedIsNotGoneOnFrom) {
 TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
   Caller caller(Mode::kPin);
   caller.Send(Simple());
-  ledger::TokenUsage usage;
+  ledger::reply::TokenUsage usage;
   usage.uncached_tokens = 10;
   usage.cache_read_tokens = 90;
   const Report report =
@@ -324,7 +324,7 @@ TEST(Optimizer, OnlyTheCallersChangesAreBreaks) {
   std::string text;
   for (int i = 0; i < 6000; ++i) text += "rule ";
   const auto cause_of = [](Caller& caller) {
-    const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+    const ledger::reply::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
     const diagnose::PrefixBreak found =
         caller.optimizer()
             .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
@@ -370,7 +370,7 @@ TEST(Optimizer, HistoryThatItsProviderHoldsIsNeitherEditedNorTruncated) {
     const auto cause_after = [&](int64_t read) {
       const std::string sent = caller.Send(request);
       EXPECT_EQ(json::parse(sent)["input"], json::parse(request.Body())["input"]);
-      const ledger::TokenUsage usage = {.uncached_tokens = 9000, .cache_read_tokens = read};
+      const ledger::reply::TokenUsage usage = {.uncached_tokens = 9000, .cache_read_tokens = read};
       const Optimizer::FinishArgs args = {.usage = usage, .provider_reason = {}, .now_us = 9};
       return std::string(diagnose::BreakCauseName(
           caller.optimizer().Finish(caller.last, args).prefix_break.cause));
@@ -400,7 +400,7 @@ TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
     for (int minute = 10; minute < 13; ++minute) {
       request.system = text + "\nCurrent time: 2026-11-22T10:" + std::to_string(minute) + ":07Z";
       caller.Send(request);
-      const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+      const ledger::reply::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
       found = caller.optimizer()
                   .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
                   .prefix_break;
@@ -417,7 +417,7 @@ TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
 
 // Asks for the verdict on the last request, given its counts.
 diagnose::PrefixBreak VerdictOn(Caller& caller, int64_t read, int64_t written, int64_t uncached) {
-  const ledger::TokenUsage usage = {
+  const ledger::reply::TokenUsage usage = {
       .uncached_tokens = uncached, .cache_read_tokens = read, .cache_write_tokens = written};
   return caller.optimizer()
       .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})

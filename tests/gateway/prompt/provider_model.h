@@ -34,8 +34,8 @@ class ProviderModel {
     return increments_.Send(SegmentsOf(prompt, true), PlanOf(prompt), now_us);
   }
 
-  static ledger::TokenUsage UsageOf(const simulation::Bill& bill) {
-    ledger::TokenUsage usage;
+  static ledger::reply::TokenUsage UsageOf(const simulation::Bill& bill) {
+    ledger::reply::TokenUsage usage;
     usage.cache_read_tokens = static_cast<int64_t>(bill.read);
     usage.cache_write_tokens = static_cast<int64_t>(bill.written);
     usage.uncached_tokens =

@@ -31,8 +31,8 @@ Driver Make() { return Driver::For("anthropic", upstream::wire::Endpoint::kMessa
 TEST(AnthropicCache, IsReadAtABreakpointOnceWrittenAndNeverBelowTheMinimum) {
   Driver cache = Make();
   const std::string body = Body({Block(Words(2000), kMark)}, {Block("hello")});
-  const ledger::TokenUsage first = cache.Ask(0, body).usage;
-  const ledger::TokenUsage second = cache.Ask(10, body).usage;
+  const ledger::reply::TokenUsage first = cache.Ask(0, body).usage;
+  const ledger::reply::TokenUsage second = cache.Ask(10, body).usage;
   EXPECT_EQ(first.cache_read_tokens, 0);
   EXPECT_GE(first.cache_write_tokens, 2000);
   EXPECT_EQ(second.cache_read_tokens, first.cache_write_tokens);

@@ -35,11 +35,11 @@ TraceRequest Example() {
           .headers = {{.name = "session_id", .value = "s"}},
           .body = "{\"a\": \"\xc3\xa9\\n\\\"\",\r\n \"b\":1.0}",
           .status = 200,
-          .usage = ledger::TokenUsage{.uncached_tokens = 1,
-                                      .cache_read_tokens = 2,
-                                      .cache_write_tokens = 3,
-                                      .cache_write_1h_tokens = 4,
-                                      .output_tokens = 5},
+          .usage = ledger::reply::TokenUsage{.uncached_tokens = 1,
+                                             .cache_read_tokens = 2,
+                                             .cache_write_tokens = 3,
+                                             .cache_write_1h_tokens = 4,
+                                             .output_tokens = 5},
           .ttft_us = 1'500,
           .total_us = 2'000'250};
 }

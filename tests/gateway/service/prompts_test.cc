@@ -356,7 +356,7 @@ TEST(PromptsTest, TheRecordIsToldWhatWasDoneAndWhatBroke) {
   ledger::RequestRecord record;
   record.id = "1";
   record.status = 200;
-  record.usage = ledger::TokenUsage{.uncached_tokens = 900};
+  record.usage = ledger::reply::TokenUsage{.uncached_tokens = 900};
   const auto prompt = prompts.Prepare(sending.Args(Chat()));
   prompts.Complete(record, {}, *prompt->preparation);
   EXPECT_EQ(record.mode, "pin");
@@ -376,7 +376,7 @@ TEST(PromptsTest, WhatWasRefusedIsNotCountedOn) {
     ledger::RequestRecord record;
     record.id = "1";
     record.status = status;
-    record.usage = ledger::TokenUsage{.uncached_tokens = 900};
+    record.usage = ledger::reply::TokenUsage{.uncached_tokens = 900};
     const auto prompt = prompts.Prepare(sending.Args(Chat()));
     prompts.Complete(record, {}, *prompt->preparation);
     EXPECT_EQ(record.prefix_break.has_value(), status == 200);

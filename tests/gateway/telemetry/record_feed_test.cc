@@ -15,7 +15,7 @@ namespace kvgate::telemetry {
 namespace {
 
 using ledger::RequestRecord;
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;

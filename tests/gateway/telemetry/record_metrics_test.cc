@@ -14,7 +14,7 @@ namespace kvgate::telemetry {
 namespace {
 
 using ledger::RequestRecord;
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

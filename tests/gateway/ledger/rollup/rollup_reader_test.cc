@@ -35,7 +35,7 @@ class RollupReaderTest : public testing::Test {
       entry.whole.ttft.Add(2'000);
       entries.push_back(std::move(entry));
     }
-    const auto rows = rollups.Fold(entries);
+    const auto rows = rollups.Sum(entries);
     EXPECT_TRUE(rows && meta_.PutAll(MetaTable::kLedger, *rows));
     rollups.Accept();
     const auto old = rollups.TakeOld(kNowUs);

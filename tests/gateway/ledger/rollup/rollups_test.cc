@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <random>
-#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gateway/ledger/rollup/rollup_reader.h"
 #include "tests/store/memory_meta_store.h"
@@ -35,11 +38,18 @@ class RollupsTest : public testing::Test {
  protected:
   void Store(const std::vector<Entry>& entries) { Store(rollups_, entries); }
   void Store(Rollups& rollups, const std::vector<Entry>& entries) {
-    const auto rows = rollups.Fold(entries);
+    const auto rows = rollups.Sum(entries);
     ASSERT_TRUE(rows);
     ASSERT_TRUE(meta_.PutAll(MetaTable::kLedger, *rows));
     rollups.Accept();
   }
+  void Note(Rollups& rollups, const std::vector<Entry>& entries) {
+    const auto rows = rollups.Note(entries);
+    EXPECT_EQ(rows.size(), entries.empty() ? 0U : 1U);
+    ASSERT_TRUE(meta_.PutAll(MetaTable::kLedger, rows));
+    rollups.Accept();
+  }
+  size_t CountNotes() const { return meta_.CountRows(MetaTable::kLedger, "j/"); }
   std::vector<Row> Read(Query query, int64_t now_us = kStartUs + kDayUs) {
     if (query.to_us == 0) query.to_us = kStartUs + kDayUs;
     if (query.from_us == 0) query.from_us = kStartUs;
@@ -87,9 +97,64 @@ TEST_F(RollupsTest, ALaterProcessGoesOnFromTheRows) {
 }
 
 TEST_F(RollupsTest, RowsThatTheStoreRefusesComeAgain) {
-  ASSERT_TRUE(rollups_.Fold(std::vector{Of(kStartUs, "a")}));
+  ASSERT_TRUE(rollups_.Sum(std::vector{Of(kStartUs, "a")}));
+  EXPECT_TRUE(rollups_.has_unwritten());
   Store({Of(kStartUs, "a")});
+  EXPECT_FALSE(rollups_.has_unwritten());
   EXPECT_EQ(Read({.step = Step::kMinute})[0].bucket.requests, 2);
+}
+
+TEST_F(RollupsTest, NotesBecomeSumsAndGo) {
+  for (int i = 0; i < 5; ++i) Note(rollups_, {Of(kStartUs + i, "a"), Of(kStartUs, "b", "u")});
+  EXPECT_EQ(CountNotes(), 5U);
+  EXPECT_TRUE(Read({.step = Step::kMinute}).empty());
+  EXPECT_TRUE(rollups_.has_unwritten());
+  Store({Of(kStartUs, "a")});
+  EXPECT_EQ(CountNotes(), 0U);
+  EXPECT_FALSE(rollups_.has_unwritten());
+  const auto rows = Read({.step = Step::kMinute, .by = By::kModel});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].bucket.requests, 6);
+  EXPECT_EQ(rows[1].bucket.requests, 5);
+  Note(rollups_, {});
+  EXPECT_FALSE(rollups_.has_unwritten());
+}
+
+TEST_F(RollupsTest, ANoteThatTheStoreRefusesCountsNothing) {
+  EXPECT_EQ(rollups_.Note(std::vector{Of(kStartUs, "lost")}).size(), 1U);
+  Note(rollups_, {Of(kStartUs, "a")});
+  Store({});
+  const auto rows = Read({.step = Step::kDay, .by = By::kModel});
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].name, "a");
+}
+
+TEST_F(RollupsTest, ALaterProcessSumsTheNotesOfOneThatWasKilled) {
+  Store({Of(kStartUs, "a")});
+  Note(rollups_, {Of(kStartUs, "a")});
+  Note(rollups_, {Of(kStartUs, "a")});
+  Rollups later(meta_, {});
+  ASSERT_TRUE(later.Restore());
+  EXPECT_TRUE(later.has_unwritten());
+  Note(later, {Of(kStartUs, "a")});
+  EXPECT_EQ(CountNotes(), 3U) << "a new note has a key of its own";
+  Store(later, {});
+  EXPECT_EQ(CountNotes(), 0U);
+  EXPECT_EQ(Read({.step = Step::kMinute})[0].bucket.requests, 4);
+  Rollups last(meta_, {});
+  ASSERT_TRUE(last.Restore());
+  EXPECT_FALSE(last.has_unwritten());
+}
+
+TEST_F(RollupsTest, ADamagedNoteIsDroppedAlone) {
+  Note(rollups_, {Of(kStartUs, "a")});
+  Note(rollups_, {Of(kStartUs, "a")});
+  ASSERT_TRUE(meta_.Put(MetaTable::kLedger, "j/0000000000000000", "damaged"));
+  Rollups later(meta_, {});
+  ASSERT_TRUE(later.Restore());
+  Store(later, {});
+  EXPECT_EQ(CountNotes(), 0U);
+  EXPECT_EQ(Read({.step = Step::kMinute})[0].bucket.requests, 1);
 }
 
 TEST_F(RollupsTest, NamesAreBoundedAndNothingIsLost) {
@@ -141,7 +206,8 @@ TEST_F(RollupsTest, RandomRequestsHaveTheSumsOfANaiveCount) {
   std::mt19937 random(11);
   std::map<std::pair<int64_t, std::string>, int64_t> naive;
   int64_t now_us = kStartUs;
-  for (int batch = 0; batch < 60; ++batch) {
+  std::optional<Rollups> rollups(std::in_place, meta_, Rollups::Options{});
+  for (int step = 0; step < 200; ++step) {
     std::vector<Entry> entries;
     for (size_t i = random() % 20; i > 0; --i) {
       const int64_t time_us = now_us - static_cast<int64_t>(random() % 200) * kMinuteUs / 10;
@@ -149,9 +215,18 @@ TEST_F(RollupsTest, RandomRequestsHaveTheSumsOfANaiveCount) {
       entries.push_back(Of(std::max(time_us, kStartUs), model));
       ++naive[{entries.back().time_us / kMinuteUs, model}];
     }
-    Store(entries);
+    if (random() % 3 == 0) {
+      Store(*rollups, entries);
+    } else {
+      Note(*rollups, entries);
+    }
+    if (random() % 8 == 0) {  // killed
+      rollups.emplace(meta_, Rollups::Options{.buckets_max = 64});
+      ASSERT_TRUE(rollups->Restore());
+    }
     now_us += static_cast<int64_t>(random() % 10) * kMinuteUs;
   }
+  Store(*rollups, {});
   const auto rows = Read({.step = Step::kMinute, .by = By::kModel});
   ASSERT_EQ(rows.size(), naive.size());
   for (const Row& row : rows) {

@@ -14,7 +14,7 @@ using parse::Source;
 
 namespace {
 
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 using upstream::wire::Endpoint;
 
 history::SentSegment Of(Section section, Source source, uint32_t num_tokens) {
@@ -111,14 +111,14 @@ TEST(AttributionTest, A1A4SumsAreTheReportedCountsExactlyWhateverTheEstimates) {
 
 // The same answer counted inclusively and exclusively gives the same tokens by source.
 TEST(AttributionTest, A1A6BothConventionsOfCountingGiveTheSameTokens) {
-  ledger::ReportedUsage exclusive;
-  exclusive.Set(ledger::UsageField::kInputTokens, 20);
-  exclusive.Set(ledger::UsageField::kCacheRead, 300);
-  exclusive.Set(ledger::UsageField::kCacheCreation, 180);
-  ledger::ReportedUsage inclusive;
-  inclusive.Set(ledger::UsageField::kPromptTokens, 500);
-  inclusive.Set(ledger::UsageField::kPromptCached, 300);
-  inclusive.Set(ledger::UsageField::kPromptCacheWrite, 180);
+  ledger::reply::ReportedUsage exclusive;
+  exclusive.Set(ledger::reply::UsageField::kInputTokens, 20);
+  exclusive.Set(ledger::reply::UsageField::kCacheRead, 300);
+  exclusive.Set(ledger::reply::UsageField::kCacheCreation, 180);
+  ledger::reply::ReportedUsage inclusive;
+  inclusive.Set(ledger::reply::UsageField::kPromptTokens, 500);
+  inclusive.Set(ledger::reply::UsageField::kPromptCached, 300);
+  inclusive.Set(ledger::reply::UsageField::kPromptCacheWrite, 180);
   const Attribution one = Attribute(Prompt(), *Normalize(exclusive, Endpoint::kMessages));
   EXPECT_EQ(one, Attribute(Prompt(), *Normalize(inclusive, Endpoint::kChatCompletions)));
   EXPECT_EQ(Sum(one).cached + Sum(one).written + Sum(one).uncached, 500);
@@ -134,11 +134,11 @@ TEST(AttributionTest, A2A5TokensOfTheCacheAreTokens) {
 
 // Both events of a stream report counts; merged, they count once.
 TEST(AttributionTest, A3CountsThatAStreamTellsTwiceAreCountedOnce) {
-  ledger::ReportedUsage start;
-  start.Set(ledger::UsageField::kInputTokens, 20);
-  start.Set(ledger::UsageField::kCacheRead, 300);
-  ledger::ReportedUsage end = start;
-  end.Set(ledger::UsageField::kOutputTokens, 7);
+  ledger::reply::ReportedUsage start;
+  start.Set(ledger::reply::UsageField::kInputTokens, 20);
+  start.Set(ledger::reply::UsageField::kCacheRead, 300);
+  ledger::reply::ReportedUsage end = start;
+  end.Set(ledger::reply::UsageField::kOutputTokens, 7);
   start.MergeMax(end);
   EXPECT_EQ(Sum(Attribute(Prompt(), *Normalize(start, Endpoint::kMessages))),
             (SourceTokens{.cached = 300, .uncached = 20}));

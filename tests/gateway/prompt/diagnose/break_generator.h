@@ -65,7 +65,7 @@ class BreakGenerator {
   std::optional<Planted> Plant(size_t plant);
 
   // The usage of the request that broke, and what it truly lost; known once Find has been called.
-  const ledger::TokenUsage& usage() const { return usage_; }
+  const ledger::reply::TokenUsage& usage() const { return usage_; }
   int64_t lost_tokens() const { return lost_tokens_; }
   // The loss up to which a provider's counts tell nothing: one block of its cache.
   int64_t block_tokens() const { return target_.cache.step > 1 ? target_.cache.step : 128; }
@@ -90,7 +90,7 @@ class BreakGenerator {
       return FindThrough({before_body.dump(), first, before.time_us},
                          {now_body.dump(), usage_, now.time_us});
     }
-    const std::optional<ledger::TokenUsage> usage = usage_;
+    const std::optional<ledger::reply::TokenUsage> usage = usage_;
     return FindBreak({.before = first_seen_ ? nullptr : &before,
                       .now = now,
                       .row = ledger::Prices::Builtin().Find(target_.provider, target_.model),
@@ -125,7 +125,7 @@ class BreakGenerator {
 
   struct Exchange {
     std::string body;
-    ledger::TokenUsage usage;
+    ledger::reply::TokenUsage usage;
     int64_t time_us = 0;
   };
   // Sends both requests through an Optimizer, which has to find out how they belong together.
@@ -576,7 +576,7 @@ class BreakGenerator {
   bool marked_ = true;
   bool goes_through_ = false;  // through an Optimizer
   bool same_conversation_ = true;
-  ledger::TokenUsage usage_;
+  ledger::reply::TokenUsage usage_;
   int64_t lost_tokens_ = 0;
 };
 

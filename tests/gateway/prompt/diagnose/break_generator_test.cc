@@ -14,7 +14,7 @@ namespace kvgate::prompt::diagnose {
 namespace {
 
 // Checks the bounds that hold for any break.
-void CheckBounds(const PrefixBreak& found, const ledger::TokenUsage& usage) {
+void CheckBounds(const PrefixBreak& found, const ledger::reply::TokenUsage& usage) {
   for (const std::string& excerpt : {found.before, found.after}) {
     EXPECT_LE(excerpt.size(), 120u);
     EXPECT_TRUE(IsValidUtf8(excerpt));
@@ -28,7 +28,7 @@ void CheckBounds(const PrefixBreak& found, const ledger::TokenUsage& usage) {
 
 // Returns true if the estimated reusable tokens are near those that the cache read. A cache without
 // breakpoints reads everything before the difference.
-bool IsFrontAsRead(const PrefixBreak& found, const ledger::TokenUsage& usage) {
+bool IsFrontAsRead(const PrefixBreak& found, const ledger::reply::TokenUsage& usage) {
   if (usage.cache_read_tokens == 0 || found.lost_tokens == 0 || found.path.empty()) return true;
   const int64_t off = std::abs(found.reusable_tokens - usage.cache_read_tokens);
   return off <= 300 + usage.cache_read_tokens / 10;

@@ -101,7 +101,7 @@ PrefixBreak Told(Json before_body, Json now_body, const Case& it = {}) {
   before.input_tokens = it.stored + 10;
   before.cached_tokens = 0;
   before.written_tokens = it.stored;
-  const std::optional<ledger::TokenUsage> usage = ledger::TokenUsage{
+  const std::optional<ledger::reply::TokenUsage> usage = ledger::reply::TokenUsage{
       .cache_read_tokens = it.read, .cache_write_tokens = it.stored + 100 - it.read};
   return FindBreak({.before = &before,
                     .same_conversation = it.same_conversation,
@@ -374,7 +374,8 @@ TEST(PrefixBreakTest, NothingIsBlamedOnAProviderThatHadNotAnsweredYet) {
   Mark(now_body);
   const SentRequest before = SentAs(Endpoint::kMessages, before_body.dump());
   const SentRequest now = SentAs(Endpoint::kMessages, now_body.dump());
-  const std::optional<ledger::TokenUsage> usage = ledger::TokenUsage{.cache_write_tokens = 8000};
+  const std::optional<ledger::reply::TokenUsage> usage =
+      ledger::reply::TokenUsage{.cache_write_tokens = 8000};
   const PrefixBreak found = FindBreak({.before = &before,
                                        .now = now,
                                        .row = ledger::Prices::Builtin().Find("anthropic", "claude"),
@@ -509,7 +510,7 @@ TEST(PrefixBreakTest, SegmentsWhoseBytesAreNotKeptAreToldByTheirPlace) {
     }
     request->segments = std::move(without_bytes);
   }
-  const std::optional<ledger::TokenUsage> unknown;
+  const std::optional<ledger::reply::TokenUsage> unknown;
   const PrefixBreak found =
       FindBreak({.before = &before, .now = now, .usage = unknown, .provider = "anthropic"});
   EXPECT_EQ(Named(found), "system_changed at system[1]");

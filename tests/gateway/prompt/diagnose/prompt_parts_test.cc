@@ -55,9 +55,10 @@ TEST(PromptPartsTest, TheSumsBySourceAreExactAndTheRowsBoundedWhateverThePrompt)
       segments.push_back(Of(static_cast<Section>(random() % 3),
                             static_cast<Source>(random() % parse::kNumSources), i, random() % 500));
     }
-    const ledger::TokenUsage usage = {.uncached_tokens = static_cast<int64_t>(random() % 9'999),
-                                      .cache_read_tokens = static_cast<int64_t>(random() % 9'999),
-                                      .cache_write_tokens = static_cast<int64_t>(random() % 99)};
+    const ledger::reply::TokenUsage usage = {
+        .uncached_tokens = static_cast<int64_t>(random() % 9'999),
+        .cache_read_tokens = static_cast<int64_t>(random() % 9'999),
+        .cache_write_tokens = static_cast<int64_t>(random() % 99)};
     const AttributeArgs args{.segments = segments, .usage = usage};
     const Attributed attributed = AttributeSegments(args);
     const Attribution sources = SumBySource(args, attributed);

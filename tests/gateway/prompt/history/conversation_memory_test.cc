@@ -210,7 +210,7 @@ TEST(ConversationMemory, CountsOfAnAnswerAreWrittenOnce) {
   std::optional<SentRequest> copy;
   EXPECT_FALSE(memory.RequestOf(branch, copy).cached_tokens.has_value());
   EXPECT_TRUE(copy.has_value());
-  ledger::TokenUsage usage;
+  ledger::reply::TokenUsage usage;
   usage.cache_read_tokens = 7;
   memory.Finish(branch, usage);
   usage.cache_read_tokens = 8;

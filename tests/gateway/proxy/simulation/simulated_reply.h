@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 #include "tests/gateway/proxy/simulation/simulated_time.h"
 #include "tests/gateway/upstream/encoders.h"
 
@@ -144,7 +144,7 @@ struct SimulatedReply {
   std::string encoding = {};
   std::string plain = {};  // the body without its encoding
   std::string body = {};   // as sent, but for its framing
-  std::optional<ledger::TokenUsage> usage = {};
+  std::optional<ledger::reply::TokenUsage> usage = {};
 
   Duration duration() const {
     Duration sum{0};
@@ -541,7 +541,7 @@ class ReplyMaker {
   SimulatedReply reply_;
   Timeouts timeouts_;
   Framing framing_ = Framing::kLength;
-  ledger::TokenUsage usage_;
+  ledger::reply::TokenUsage usage_;
   std::string text_;
   size_t marker_size_ = 0;
   std::string retry_after_;

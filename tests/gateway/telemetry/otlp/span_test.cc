@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ledger::RequestRecord;
-using ledger::TokenUsage;
+using ledger::reply::TokenUsage;
 
 RequestRecord Record() {
   RequestRecord record;

@@ -21,10 +21,10 @@ Span Answered(const std::string& model, bool is_local = false) {
           .status = 200,
           .first_chunk_us = 500'000,
           .tpot_us = 100'000,
-          .usage = ledger::TokenUsage{.uncached_tokens = 30,
-                                      .cache_read_tokens = 70,
-                                      .cache_write_tokens = 5,
-                                      .output_tokens = 11}};
+          .usage = ledger::reply::TokenUsage{.uncached_tokens = 30,
+                                             .cache_read_tokens = 70,
+                                             .cache_write_tokens = 5,
+                                             .output_tokens = 11}};
 }
 
 std::map<std::string, Json> Written(const Sums& sums) {

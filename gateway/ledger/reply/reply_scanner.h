@@ -14,9 +14,9 @@
 #include <span>
 #include <string_view>
 
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 
 // A text of at most N bytes; a longer one is cut.
 template <size_t N>
@@ -136,4 +136,4 @@ class ReplyScanner {
   ReplyFacts facts_;
 };
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,9 +1,9 @@
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 
 #include <algorithm>
 #include <initializer_list>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 // More than any request has; keeps sums and prices far from overflow.
@@ -105,4 +105,4 @@ std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
   return usage;
 }
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

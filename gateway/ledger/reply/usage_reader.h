@@ -9,12 +9,12 @@
 #include <optional>
 #include <string_view>
 
-#include "gateway/ledger/reply_scanner.h"
-#include "gateway/ledger/sse_reader.h"
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/reply_scanner.h"
+#include "gateway/ledger/reply/sse_reader.h"
+#include "gateway/ledger/reply/usage.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 
 class UsageReader final : private SseSink, private upstream::wire::ContentDecoder::Sink {
  public:
@@ -53,4 +53,4 @@ class UsageReader final : private SseSink, private upstream::wire::ContentDecode
   ReplyFacts facts_;
 };
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,10 +1,10 @@
-#include "gateway/ledger/usage_reader.h"
+#include "gateway/ledger/reply/usage_reader.h"
 
 #include <algorithm>
 
 #include "gateway/upstream/wire/header_rules.h"
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 // Returns the media type without parameters and spaces, as of "application/json; charset=utf-8".
@@ -81,4 +81,4 @@ void UsageReader::Merge() {
   }
 }
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,11 +1,11 @@
-#include "gateway/ledger/usage.h"
+#include "gateway/ledger/reply/usage.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <utility>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 using upstream::wire::Endpoint;
@@ -134,4 +134,4 @@ TEST(UsageTest, WhatIsNoCountStaysAbsent) {
 }
 
 }  // namespace
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

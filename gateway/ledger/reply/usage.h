@@ -14,7 +14,7 @@
 
 #include "gateway/upstream/wire/dialect.h"
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 
 // The counts in answers, by their names below "usage".
 enum class UsageField : uint8_t {
@@ -80,4 +80,4 @@ struct TokenUsage {
 std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
                                     upstream::wire::Endpoint endpoint);
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,11 +1,11 @@
-#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/reply/sse_reader.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 class Collector final : public SseSink {
@@ -64,4 +64,4 @@ TEST(SseReaderTest, AnEventThatWasCutIsNone) {
 }
 
 }  // namespace
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

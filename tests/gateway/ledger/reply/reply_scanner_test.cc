@@ -1,10 +1,10 @@
-#include "gateway/ledger/reply_scanner.h"
+#include "gateway/ledger/reply/reply_scanner.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 ReplyScanner Scan(std::string_view json, size_t piece_bytes = 1u << 20) {
@@ -188,4 +188,4 @@ TEST(ReplyScannerTest, DroppedThinkingIsCountedWhereTheProviderSaysIt) {
 }
 
 }  // namespace
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,4 +1,4 @@
-#include "gateway/ledger/reply_scanner.h"
+#include "gateway/ledger/reply/reply_scanner.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 // Strings are searched in windows of this size. Otherwise the search for the quote would pass over
@@ -339,4 +339,4 @@ void ReplyScanner::EndContainer() {
   state_ = depth_ == 0 ? State::kDone : State::kNext;
 }
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

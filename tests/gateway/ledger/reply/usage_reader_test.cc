@@ -1,4 +1,4 @@
-#include "gateway/ledger/usage_reader.h"
+#include "gateway/ledger/reply/usage_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/gateway/upstream/encoders.h"
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 using upstream::wire::Endpoint;
@@ -239,4 +239,4 @@ TEST(UsageReaderTest, DroppedThinkingIsCountedOnceAlthoughEventsRepeatIt) {
 }
 
 }  // namespace
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

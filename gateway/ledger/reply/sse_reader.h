@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 
 class SseSink {
  public:
@@ -35,4 +35,4 @@ class SseReader {
   bool has_data_ = false;
 };
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

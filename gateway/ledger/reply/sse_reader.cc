@@ -1,8 +1,8 @@
-#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/reply/sse_reader.h"
 
 #include <algorithm>
 
-namespace kvgate::ledger {
+namespace kvgate::ledger::reply {
 namespace {
 
 constexpr std::string_view kMark = "\xef\xbb\xbf";
@@ -86,4 +86,4 @@ void SseReader::Begin() {
   has_data_ = true;
 }
 
-}  // namespace kvgate::ledger
+}  // namespace kvgate::ledger::reply

@@ -1,0 +1,139 @@
+#include "gateway/ledger/record_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/log.h"
+#include "gateway/ledger/record_format.h"
+
+namespace kvgate::ledger {
+namespace {
+
+using store::meta::MetaTable;
+using store::meta::MetaWrite;
+
+constexpr std::string_view kCountKey = "n";  // the number of records
+
+constexpr int64_t kSecondUs = 1'000'000;
+constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
+constexpr size_t kRetireMax = 1000;  // records per step
+
+std::optional<int64_t> ParseInteger(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).append(id); }
+
+RecordWriter::RecordWriter(const Options& options)
+    : options_(options),
+      rollups_(options.meta, rollup::Rollups::Options{}),
+      segments_(options.meta, options.records_max > 0 ? options.segments_max : 0) {
+  const auto count = options_.meta.Get(MetaTable::kLedger, kCountKey);
+  if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
+  if (const auto notes = rollups_.Restore(); !notes) {
+    KVGATE_LOG(kWarning, "ledger", "reading notes: {}", notes.error().ToString());
+  }
+  segments_.Restore();
+}
+
+// Returns all rows of one step.
+Result<std::vector<MetaWrite>> RecordWriter::RowsOf(Step step, int64_t num_stored) {
+  std::vector<rollup::Entry> entries;
+  entries.reserve(step.rows.size());
+  for (Row& row : step.rows) entries.push_back(std::move(row.entry));
+  std::vector<MetaWrite> rows;
+  if (step.counting == Counting::kNote) {
+    rows = rollups_.Note(entries);
+  } else {
+    KVGATE_TRY(rows, rollups_.Sum(entries));
+  }
+  // Rows of one kind together: the store takes neighbours faster.
+  std::erase_if(step.rows, [](const Row& row) { return row.record.empty(); });
+  segments_.Begin();
+  for (Row& row : step.rows) {
+    if (!row.segments.empty()) segments_.Append(row.id, std::move(row.segments), rows);
+  }
+  segments_.AppendCount(rows);
+  for (Row& row : step.rows) {
+    rows.push_back({.key = RecordKey(row.id), .value = std::move(row.record)});
+  }
+  for (const auto& [key, value] : unwritten_) rows.push_back({.key = key, .value = value});
+  rows.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
+  return rows;
+}
+
+Result<void> RecordWriter::Write(Step step) {
+  for (auto& [key, value] : step.sums) {
+    unwritten_.insert_or_assign(std::string(kTotalPrefix).append(key), std::move(value));
+  }
+  const auto num_kept = std::count_if(step.rows.begin(), step.rows.end(),
+                                      [](const Row& row) { return !row.record.empty(); });
+  const int64_t num_stored = num_stored_ + num_kept;
+  KVGATE_TRY(const std::vector<MetaWrite> rows, RowsOf(std::move(step), num_stored));
+  KVGATE_TRY_VOID(options_.meta.PutAll(MetaTable::kLedger, rows));
+  unwritten_.clear();
+  rollups_.Accept();
+  segments_.Accept();
+  num_stored_ = num_stored;
+  return {};
+}
+
+void RecordWriter::Retire(int64_t now_us) {
+  RetireRecords(now_us);
+  RetireParts(now_us);
+}
+
+void RecordWriter::RetireRecords(int64_t now_us) {
+  // A small surplus may gather, so that not every step has to look for the oldest records.
+  const int64_t surplus = num_stored_ - options_.records_max;
+  const bool too_many = surplus > options_.records_max / 64;
+  const bool check_age = now_us >= retire_at_us_;
+  if (!too_many && !check_age) return;
+  const int64_t oldest_us = now_us - options_.retention_days * 86'400 * kSecondUs;
+  // The store holds deleted rows for a while, and passing over them costs more than the step's own
+  // work. So it begins where the last one ended. What came late in front of that, because its
+  // request took long, is found when ages are checked.
+  const bool from_front = check_age && !retires_on_;
+  std::vector<store::meta::MetaWrite> writes;
+  const auto scanned = options_.meta.ScanFrom(
+      MetaTable::kLedger,
+      {.prefix = kRecordPrefix, .from = from_front ? std::string_view() : retired_},
+      [&](std::string_view key, std::string_view value) {
+        const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
+        if (writes.size() == kRetireMax || (!beyond && TimeOfRecord(value) >= oldest_us))
+          return false;
+        writes.push_back({.key = std::string(key), .value = std::nullopt});
+        return true;
+      });
+  if (!scanned) return;
+  // A full step may have left some old records, so the next one continues at once.
+  retires_on_ = writes.size() == kRetireMax;
+  if (check_age || retires_on_) retire_at_us_ = retires_on_ ? now_us : now_us + kAgeCheckUs;
+  if (writes.empty()) return;
+  std::string last = writes.back().key;
+  const int64_t num_stored =
+      std::max<int64_t>(0, num_stored_ - static_cast<int64_t>(writes.size()));
+  writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
+  if (!options_.meta.PutAll(MetaTable::kLedger, writes)) return;
+  num_stored_ = num_stored;
+  retired_ = std::move(last);
+}
+
+void RecordWriter::RetireParts(int64_t now_us) {
+  if (const auto old = segments_.TakeOld(); old && !old->empty()) {
+    if (options_.meta.PutAll(MetaTable::kLedger, *old)) segments_.AcceptOld();
+  }
+  if (const auto old = rollups_.TakeOld(now_us); old && !old->empty()) {
+    // What is not deleted now is found when the process starts the next time.
+    (void)options_.meta.PutAll(MetaTable::kLedger, *old);
+  }
+}
+
+}  // namespace kvgate::ledger
