@@ -72,7 +72,7 @@ std::string PinText(const Json& prefix) {
 std::string LastUse(int64_t unix_seconds) {
   if (unix_seconds == 0) return "no KV";
   const int64_t age_us = WallClock::NowUs() - unix_seconds * 1'000'000;
-  return age_us < 1'000'000 ? "now" : terminal::Duration(age_us) + " ago";
+  return age_us < 1'000'000 ? "now" : terminal::Duration(age_us);
 }
 
 // Prints two lines of at most 80 columns for each prefix: its numbers, then its description.
@@ -83,7 +83,7 @@ void PrintPrefixes(const Json& list) {
     return;
   }
   fmt::print("{:<32} {:>6} {:>9} {:<6} {:>5} {:>6}  {}\n", "ID", "TOKENS", "SIZE", "TIER", "HITS",
-             "SAVED", "USED");
+             "SAVED", "USED AGO");
   for (const Json& prefix : prefixes) {
     const std::string tier = terminal::TextOf(prefix, "tier");
     // Only a server with an engine counts hits.

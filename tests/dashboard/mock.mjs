@@ -38,6 +38,7 @@ export class Mock {
     this.state = state;
     this.calls = []; // {method, path, body} of all that would change something
     this.failures = new Map(); // path → status
+    this.older = false; // it does not estimate what requests would have cost directly
     this.delays = new Map(); // path → milliseconds
     this.readers = new Set();
     this.nowUs = Date.now() * 1000;
@@ -151,7 +152,8 @@ export class Mock {
         uncached_tokens: all((one) => one.usage.uncached_tokens),
         output_tokens: all((one) => one.usage.output_tokens),
         nanodollars: all((one) => one.cost.nanodollars),
-        direct_nanodollars: all((one) => one.cost.direct_nanodollars),
+        ...(this.older ? {}
+          : { direct_nanodollars: all((one) => one.cost.direct_nanodollars) }),
         uncached_nanodollars: all((one) => one.cost.uncached_nanodollars) },
       ...(isEmpty || role !== "admin" ? {} : { tiers: [
         { tier: "device", used_bytes: 10_978_590_720, capacity_bytes: 15_032_385_536 },
@@ -240,6 +242,7 @@ export class Mock {
     }
     const rollup = rollupOf(randomOf(5), Date.now() * 1000, query);
     if (this.state === "empty") rollup.data = [];
+    if (this.older) for (const bucket of rollup.data) delete bucket.direct_nanodollars;
     if (this.state === "hostile" && rollup.by !== "total") {
       for (const bucket of rollup.data) bucket.name = HOSTILE;
     }
