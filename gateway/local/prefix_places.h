@@ -37,8 +37,8 @@ struct PlaceLimits {
   // Blocks that the engine's thread looks up for one list, at about 0.1 us each. Prefixes beyond it
   // have no tokens, and those far beyond it not even a tier.
   size_t blocks_max = 16'384;
-  // A step of the engine may take as long.
-  std::chrono::milliseconds timeout{1'000};
+  // Most steps of the engine are shorter. A worker that is held for a second counts as stalled.
+  std::chrono::milliseconds timeout{700};
 };
 
 // Returns a place for each prefix. `engine` may be null.

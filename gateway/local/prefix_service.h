@@ -68,7 +68,7 @@ class PrefixService {
   // model show its name and, to their owner only, the words that they begin with. The owner is
   // known from a prefix's first block, which is read from disk once. "has_more" is true if
   // kOwnersReadMax reads were not enough; the next call continues from there. With an engine, which
-  // may be waited for up to a second, each prefix also has its tier and its hits (README.md).
+  // may be waited for up to 0.7 s, each prefix also has its tier and its hits (README.md).
   Result<std::string> List(const access::Caller& caller);
   // Returns kInvalidArgument if the prefix is pinned and `force` is false; with `force` it is
   // unpinned.

@@ -78,7 +78,7 @@ KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
   leaves_.insert(OrderOf(node));
   payload_bytes_ += entry.payload_bytes;
   if (IsKeptWindow(node)) pinned_bytes_ += DiskBytesOf(node);
-  uses_.OnInsert(entry.key);
+  node.was_read = uses_.OnInsert(entry.key);
   return node;
 }
 
@@ -108,7 +108,10 @@ void KvIndex::CountHits(std::span<const KvKey> keys, const KvUse& use) {
   const auto end =
       std::ranges::partition_point(keys, [&](const KvKey& key) { return nodes_.contains(key); });
   std::optional<KvKey> stored;
-  if (end != keys.begin()) stored = *(end - 1);
+  if (end != keys.begin()) {
+    stored = *(end - 1);
+    Find(*stored)->was_read = true;
+  }
   uses_.Count(keys.back(), stored, use);
 }
 
@@ -237,6 +240,7 @@ void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphan
   }
   uses.KeepOnly([this](const KvKey& key) { return nodes_.contains(key); });
   uses_ = std::move(uses);
+  for (const auto& [key, use] : uses_.counts()) Find(key)->was_read = true;
 }
 
 std::vector<KvPrefix> KvIndex::ListPrefixes() const {
@@ -275,7 +279,7 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
       prefix.first = at->entry.key.hash;
       prefix.payload_bytes += PayloadBytesWithWindows(*at);
       is_shared = is_shared || (at != node && (at->pinned || IsFork(*at)));
-      const KvUse use = uses_.At(at->entry.key);
+      const KvUse use = at->was_read ? uses_.At(at->entry.key) : KvUse{};
       if (is_shared) {
         prefix.num_shared_hits += use.num_hits;
       } else {

@@ -31,6 +31,7 @@ class KvIndex {
     uint64_t generation = 0;  // unique per insertion: tells a record from its successor
     bool touched = false;     // last use is newer than what is on disk
     bool visible = true;      // false while the record is being written
+    bool was_read = false;    // a hit was counted here
     bool pinned = false;      // never evicted, nor are its ancestors, which have a child
     uint32_t num_pins = 0;    // in this subtree, this node included
     Node* parent = nullptr;

@@ -33,11 +33,12 @@ void KvUses::Count(const KvKey& read, const std::optional<KvKey>& stored, const 
   if (stored) counts_[*stored] += use;
 }
 
-void KvUses::OnInsert(const KvKey& key) {
+bool KvUses::OnInsert(const KvKey& key) {
   const auto found = movable_.find(key);
-  if (found == movable_.end()) return;
+  if (found == movable_.end()) return false;
   Move(found->second, key);
   movable_.erase(found);
+  return true;
 }
 
 void KvUses::Move(const Movable& movable, const std::optional<KvKey>& to) {

@@ -32,7 +32,8 @@ class KvUses {
   // Counts requests that read up to `read`, of whose prefix `stored` is the last block that is
   // stored; empty means that none is.
   void Count(const KvKey& read, const std::optional<KvKey>& stored, const KvUse& use);
-  void OnInsert(const KvKey& key);
+  // Returns true if requests count here from now on.
+  bool OnInsert(const KvKey& key);
   void OnRemove(const KvKey& key) { counts_.erase(key); }
   void Clear();
   // Forgets the counts of blocks of which `is_stored` is not true.

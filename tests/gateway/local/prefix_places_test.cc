@@ -16,14 +16,16 @@ BlockHash Hash(uint64_t id) { return {id, 7}; }
 struct Fixture {
   Fixture() {
     for (uint64_t id = 1; id <= 4; ++id) Put(engine.info().kv_fingerprint, id);
-    const store::kv::KvRecord record{.key = {other, Hash(9)}, .parent = {}, .digest = {}};
+    const store::kv::KvRecord record{
+        .key = {other, Hash(9)}, .parent = {}, .digest = {}, .payload = {}};
     EXPECT_TRUE(kv.Put({&record, 1}));
   }
   void Put(Fingerprint fingerprint, uint64_t id) {
     const store::kv::KvRecord record{.key = {fingerprint, Hash(id)},
                                      .parent = id == 1 ? BlockHash{} : Hash(id - 1),
                                      .depth = static_cast<uint32_t>(id - 1),
-                                     .digest = {}};
+                                     .digest = {},
+                                     .payload = {}};
     EXPECT_TRUE(kv.Put({&record, 1}));
   }
   ListedPrefix Prefix(uint64_t leaf) const {

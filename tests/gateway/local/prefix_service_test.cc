@@ -48,6 +48,7 @@ TEST(PrefixServiceTest, PrefixesAreListedNewestFirst) {
   test::FakeKvStore kv;
   for (const int64_t used : {5, 9, 7}) {
     kv.prefixes.push_back({.leaf = {.fingerprint = {}, .hash = {static_cast<uint64_t>(used), 0}},
+                           .first = {},
                            .num_blocks = 1,
                            .last_used_unix = used});
   }
