@@ -154,6 +154,9 @@ struct GenerationRequest {
   std::shared_ptr<TokenSink> sink;
 };
 
+// Where the KV of a block is in memory: the faster of the two places if it is in both.
+enum class KvPlace : uint8_t { kAbsent, kHost, kDevice };
+
 // Pins a prefix in the pool and the host arena: how firmly and for how long.
 struct PinnedPrefix {
   std::vector<TokenId> tokens;  // only its full blocks are pinned
@@ -269,6 +272,13 @@ class Engine {
   // Sets the priority of a prefix until the pin ends: of the blocks that are cached and of
   // those that are computed or restored later. Priority 0 ends the pin.
   virtual void Pin(PinnedPrefix pin) = 0;
+  // Says where in memory these blocks of the engine's model are now, of the layers that see all
+  // positions. The engine's thread looks them up between two steps; returns nothing if it does not
+  // come to it within `timeout`.
+  virtual std::optional<std::vector<KvPlace>> Locate(std::vector<BlockHash> /*blocks*/,
+                                                     std::chrono::milliseconds /*timeout*/) {
+    return std::nullopt;
+  }
   // Waits until no request runs or waits and write back is on disk. Returns false if the timeout
   // passes first or the flush fails.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;

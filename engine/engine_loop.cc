@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/kv_identity.h"
+#include "engine/request_stats.h"
 
 namespace kvgate::engine {
 
@@ -25,9 +26,6 @@ namespace {
 
 static_assert(kernels::kTopCountMax <= static_cast<int>(sample::kHeadTokensMax),
               "what a backend gives of a row is a head");
-double Seconds(Clock::time_point from, Clock::time_point to) {
-  return to > from ? std::chrono::duration<double>(to - from).count() : 0.0;
-}
 
 // The interval at which the engine checks whether a running load still pays.
 constexpr std::chrono::microseconds kRestoreCheckInterval{1000};
@@ -262,6 +260,32 @@ bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
     return false;
   }
   return true;
+}
+
+std::optional<std::vector<KvPlace>> EngineLoop::Locate(std::vector<BlockHash> blocks,
+                                                       std::chrono::milliseconds timeout) {
+  struct Question {
+    std::vector<BlockHash> blocks;
+    std::vector<KvPlace> places;
+    std::promise<void> answered;
+  };
+  auto question = std::make_shared<Question>();
+  question->places.resize(blocks.size(), KvPlace::kAbsent);
+  question->blocks = std::move(blocks);
+  std::future<void> answer = question->answered.get_future();
+  const auto look_up = [this, question] {
+    const tier::HostTier* const host = parts_.groups[0].host.get();
+    for (size_t i = 0; i < question->blocks.size(); ++i) {
+      const BlockHash& block = question->blocks[i];
+      if (host != nullptr && host->Contains(block)) question->places[i] = KvPlace::kHost;
+      if (cache_.Contains(block)) question->places[i] = KvPlace::kDevice;
+    }
+    question->answered.set_value();
+  };
+  if (options_.is_driven) look_up();
+  if (!options_.is_driven) mailbox_.Post(look_up);
+  if (answer.wait_for(timeout) != std::future_status::ready) return std::nullopt;
+  return std::move(question->places);
 }
 
 void EngineLoop::CheckIntegrity() {
@@ -572,7 +596,12 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, sample::LogitRow& logits) {
   const bool is_first = generation.num_output_tokens() == 0;
   if (is_first) {
     sequence.first_token_at = Clock::now();
-    generation.SetCachedTokens(StatsOf(sequence).num_cached_tokens);
+    const int num_cached = StatsOf(sequence).num_cached_tokens;
+    generation.SetCachedTokens(num_cached);
+    // A request that only warms a prefix is spared nothing.
+    if (tier_ != nullptr && generation.wants_output()) {
+      tier_->CountHit(sequence.keys, num_cached, costs_.PrefillSeconds(0, num_cached));
+    }
   }
   if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
   const std::optional<TokenId> token = generation.Advance(logits);
@@ -625,36 +654,6 @@ void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> err
   // Published before the sink is called, so that whoever asks after the answer sees it counted.
   PublishStats();
   generation.Finish(reason, stats, std::move(error));
-}
-
-RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
-  RequestStats stats;
-  stats.num_prompt_tokens = sequence.num_prompt_tokens;
-  stats.num_device_tokens = sequence.num_device_tokens;
-  stats.num_disk_tokens = sequence.num_disk_tokens;
-  stats.num_host_tokens = sequence.num_host_tokens;
-  stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
-  stats.num_computed_tokens = sequence.num_prefilled_tokens;
-  stats.total_seconds = Seconds(sequence.submitted_at, Clock::now());
-  if (sequence.num_stored_blocks > 0) {
-    const auto last = static_cast<size_t>(sequence.num_stored_blocks) - 1;
-    stats.last_stored_block = sequence.keys[last].hash;
-  }
-  stats.given_up = {.reason = NameOf(sequence.given_up.reason),
-                    .num_tokens = sequence.given_up.num_tokens,
-                    .load_seconds = sequence.given_up.load_seconds,
-                    .compute_seconds = sequence.given_up.compute_seconds};
-  if (!sequence.admitted_before) {
-    stats.queue_seconds = stats.total_seconds;
-    return stats;
-  }
-  stats.queue_seconds = Seconds(sequence.submitted_at, sequence.admitted_at);
-  stats.restore_seconds = Seconds(sequence.admitted_at, sequence.restored_at);
-  if (sequence.first_token_at != Clock::time_point{}) {
-    stats.prefill_seconds = Seconds(sequence.restored_at, sequence.first_token_at);
-    stats.ttft_seconds = Seconds(sequence.submitted_at, sequence.first_token_at);
-  }
-  return stats;
 }
 
 void EngineLoop::SumWindowStats() {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -61,6 +62,8 @@ class EngineLoop final : public Engine {
   Result<RequestId> Submit(GenerationRequest request) override;
   void Cancel(RequestId id) override;
   void Pin(PinnedPrefix pin) override;
+  std::optional<std::vector<KvPlace>> Locate(std::vector<BlockHash> blocks,
+                                             std::chrono::milliseconds timeout) override;
   bool Drain(std::chrono::milliseconds timeout) override;
   std::optional<Error> Failure() const override {
     return has_failed_.load(std::memory_order_acquire) ? failure_ : std::nullopt;
@@ -116,7 +119,6 @@ class EngineLoop final : public Engine {
   void FailModel(const Error& cause);
   void KeepWindows(schedule::Sequence& sequence);
   void WriteBack(schedule::Sequence& sequence);
-  RequestStats StatsOf(const schedule::Sequence& sequence) const;
   void SumWindowStats();
   void PublishStats();
   bool Idle() const;

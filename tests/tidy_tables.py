@@ -121,6 +121,7 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
+    "engine/request_stats.cc": "tests/engine/engine_test.cc",
     "engine/step_runner.cc": "tests/engine/engine_test.cc",
     "engine/write_backs.cc": "tests/engine/engine_test.cc",
     "engine/text/grammar/schema/schema_arguments.cc":
@@ -305,7 +306,7 @@ CLASSES_OF_MANY_METHODS = {
     "kvgate::sample::Sampler": (30, "the penalties, apart from the choice"),
     "kvgate::schedule::Scheduler": (78, "admission, context policies and the step plan"),
     "kvgate::service::Service": (29, "what is told about the gateway"),
-    "kvgate::store::kv::KvIndex": (33, "the accounts of disk use"),
+    "kvgate::store::kv::KvIndex": (30, "the accounts of disk use"),
     "kvgate::store::kv::RocksKvStore": (55, "maintenance and pins"),
     "kvgate::store::meta::TurnStore": (37, "retention, apart from what is read and appended"),
     "kvgate::tier::DiskTier": (42, "loads and write backs"),

@@ -45,6 +45,8 @@ class PrefixCache : public BlockPool::Listener {
   // Returns how many leading keys are present. It takes no reference and compares no digests, so it
   // is an estimate for planning.
   size_t CountLeading(std::span<const BlockKey> keys) const;
+  // Returns true if a full block with this hash is present; as good an estimate.
+  bool Contains(const BlockHash& hash) const { return full_.contains(hash); }
   // Records that a request uses this match, which raises the worth of its blocks.
   void CountUse(const PrefixMatch& match);
 

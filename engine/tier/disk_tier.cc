@@ -32,6 +32,10 @@ constexpr std::chrono::milliseconds kCompletionRetry{5};
 // The writer yields the CPU to the engine: write back is never urgent.
 void LowerThreadPriority() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10); }
 
+store::kv::KvKey KeyOf(Fingerprint fingerprint, const kv::BlockKey& key, uint32_t group) {
+  return {.fingerprint = fingerprint, .hash = kv::GroupHash(key.hash, group)};
+}
+
 }  // namespace
 
 // Items of one Load, taken by any number of loaders. The tier's mutex guards all of it except the
@@ -112,10 +116,6 @@ DiskTier::~DiskTier() {
   }
 }
 
-store::kv::KvKey DiskTier::KeyOf(const kv::BlockKey& key, uint32_t group) const {
-  return {.fingerprint = options_.fingerprint, .hash = kv::GroupHash(key.hash, group)};
-}
-
 size_t DiskTier::block_bytes_max() const {
   size_t bytes = arena_.block_bytes();
   for (const WindowArena& window : options_.windows) {
@@ -132,14 +132,30 @@ uint64_t DiskTier::BytesOf(const Items& items) const {
 }
 
 bool DiskTier::Contains(const kv::BlockKey& key, uint32_t group) const {
-  return store_.Contains(KeyOf(key, group));
+  return store_.Contains(KeyOf(options_.fingerprint, key, group));
 }
 
 void DiskTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
   std::vector<store::kv::KvKey> store_keys;
   store_keys.reserve(keys.size());
-  for (const kv::BlockKey& key : keys) store_keys.push_back(KeyOf(key, group));
+  for (const kv::BlockKey& key : keys)
+    store_keys.push_back(KeyOf(options_.fingerprint, key, group));
   store_.Touch(store_keys);
+}
+
+void DiskTier::CountHit(std::span<const kv::BlockKey> keys, int num_tokens, double seconds) {
+  try {
+    const auto num_blocks = static_cast<size_t>(num_tokens / kernels::kKvBlockTokens);
+    std::vector<store::kv::KvKey> store_keys;
+    store_keys.reserve(num_blocks);
+    for (const kv::BlockKey& key : keys.first(std::min(num_blocks, keys.size()))) {
+      store_keys.push_back(KeyOf(options_.fingerprint, key, 0));
+    }
+    store_.CountHits(store_keys, {.num_hits = 1,
+                                  .num_tokens = static_cast<uint64_t>(num_tokens),
+                                  .compute_us = static_cast<uint64_t>(seconds * 1e6)});
+  } catch (const std::bad_alloc&) {  // the request goes on uncounted
+  }
 }
 
 uint64_t DiskTier::Load(std::vector<LoadItem> items) {
@@ -276,7 +292,7 @@ Result<void> DiskTier::Flush() {
 bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload) {
   return store_
       .Get({
-          .key = KeyOf(key, group),
+          .key = KeyOf(options_.fingerprint, key, group),
           .digest = key.digest,
           .group = group,
           .shape_tag = ShapeTagOf(group),
@@ -498,7 +514,7 @@ uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging
   std::vector<store::kv::KvRecord> records;
   for (size_t i = 0; i < items.size(); ++i) {
     const WriteItem& item = items[i];
-    records.push_back({.key = KeyOf(item.key, item.group),
+    records.push_back({.key = KeyOf(options_.fingerprint, item.key, item.group),
                        .parent = item.parent,
                        .depth = item.depth,
                        .digest = item.key.digest,

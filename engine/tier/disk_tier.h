@@ -85,6 +85,9 @@ class DiskTier {
   // Looks the key up in the store's index, without I/O or verification.
   bool Contains(const kv::BlockKey& key, uint32_t group = 0) const;
   void Touch(std::span<const kv::BlockKey> keys, uint32_t group = 0);
+  // Counts a request that read num_tokens tokens of the prefix with these keys (of group 0),
+  // wherever they were, and whose computation would have taken `seconds`. Never throws.
+  void CountHit(std::span<const kv::BlockKey> keys, int num_tokens, double seconds);
 
   // Starts loading and returns the ticket that names the load. Exactly one completion follows,
   // unless GiveUp says otherwise. Throws std::bad_alloc without starting a load. REQUIRES: items
@@ -165,7 +168,6 @@ class DiskTier {
   bool EndWrite(Task& task);
   bool LoadOne(const LoadItem& item, Staging* staging);
   bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
-  store::kv::KvKey KeyOf(const kv::BlockKey& key, uint32_t group) const;
   kernels::KvArena& ArenaOf(uint32_t group) const {
     return group == 0 ? arena_ : *options_.windows[group - 1].arena;
   }

@@ -44,6 +44,8 @@ class HostTier final : private kv::BlockPool::Listener {
   void Put(const kv::BlockKey& key, BlockId block, int priority);
   void BeginCopies();
   bool Contains(const kv::BlockKey& key) const;
+  // The same without a comparison of digests, to show what is where.
+  bool Contains(const BlockHash& hash) const { return slots_.contains(hash); }
   // Returns the copies of the leading keys that are present; they stay while they are referenced.
   std::vector<kv::BlockRef> Match(std::span<const kv::BlockKey> keys);
   // Copies the result of Match into `blocks`, copies[i] into blocks[i], and releases it. Returns

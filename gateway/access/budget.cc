@@ -130,8 +130,10 @@ std::string IsoTime(int64_t time_us) {
 }
 
 BudgetTable::BudgetTable(const std::vector<config::KeyConfig>& keys,
-                         const config::BudgetLimits& tenant)
-    : is_empty_(tenant == config::BudgetLimits()), tenant_(tenant) {
+                         const config::BudgetLimits& tenant, std::vector<double> thresholds)
+    : is_empty_(tenant == config::BudgetLimits()),
+      tenant_(tenant),
+      thresholds_(std::move(thresholds)) {
   for (const config::KeyConfig& key : keys) {
     config::BudgetLimits limits = key.budgets;
     const auto inherit = [&](auto member) {

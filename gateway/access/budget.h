@@ -54,7 +54,8 @@ std::string IsoTime(int64_t time_us);
 class BudgetTable {
  public:
   BudgetTable() = default;
-  BudgetTable(const std::vector<config::KeyConfig>& keys, const config::BudgetLimits& tenant);
+  BudgetTable(const std::vector<config::KeyConfig>& keys, const config::BudgetLimits& tenant,
+              std::vector<double> thresholds = {});
 
   // Returns true if no tenant has a limit.
   bool empty() const { return is_empty_; }
@@ -62,11 +63,14 @@ class BudgetTable {
   const config::BudgetLimits& LimitsOf(std::string_view tenant) const;
   // Keys by name, with their limits.
   const std::map<std::string, config::BudgetLimits, std::less<>>& keys() const { return keys_; }
+  // Shares of a budget that are reported when they are reached.
+  const std::vector<double>& thresholds() const { return thresholds_; }
 
  private:
   bool is_empty_ = true;
   config::BudgetLimits tenant_ = {};
   std::map<std::string, config::BudgetLimits, std::less<>> keys_ = {};
+  std::vector<double> thresholds_ = {};
 };
 
 }  // namespace kvgate::access

@@ -16,11 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
+#include "gateway/cli/terminal/figures.h"
+#include "gateway/cli/terminal/json_field.h"
 #include "gateway/cli/terminal/progress.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/runtime/data_tier.h"
@@ -66,6 +69,12 @@ std::string PinText(const Json& prefix) {
   return text;
 }
 
+std::string LastUse(int64_t unix_seconds) {
+  if (unix_seconds == 0) return "no KV";
+  const int64_t age_us = WallClock::NowUs() - unix_seconds * 1'000'000;
+  return age_us < 1'000'000 ? "now" : terminal::Duration(age_us);
+}
+
 // Prints two lines of at most 80 columns for each prefix: its numbers, then its description.
 void PrintPrefixes(const Json& list) {
   const Json prefixes = list.value("data", Json::array());
@@ -73,14 +82,19 @@ void PrintPrefixes(const Json& list) {
     fmt::print("nothing is stored\n");
     return;
   }
-  fmt::print("{:<32} {:>9} {:>10}  {}\n", "ID", "TOKENS", "SIZE", "LAST USED");
+  fmt::print("{:<32} {:>6} {:>9} {:<6} {:>5} {:>6}  {}\n", "ID", "TOKENS", "SIZE", "TIER", "HITS",
+             "SAVED", "USED AGO");
   for (const Json& prefix : prefixes) {
-    const int64_t used = prefix.value("last_used", int64_t{0});
-    fmt::print("{:<32} {:>9} {:>10}  {}\n", prefix.value("id", ""),
-               prefix.value("tokens", uint64_t{0}), Size(prefix.value("bytes", uint64_t{0})),
-               used == 0 ? "not stored"
-                         : fmt::format("{:%Y-%m-%d %H:%M:%S}",
-                                       fmt::localtime(static_cast<std::time_t>(used))));
+    const std::string tier = terminal::TextOf(prefix, "tier");
+    // Only a server with an engine counts hits.
+    const bool is_counted = prefix.contains("hits");
+    const auto shown = [&](const char* name) {
+      return is_counted ? terminal::Tokens(terminal::CountOf(prefix, name)) : "-";
+    };
+    fmt::print("{:<32} {:>6} {:>9} {:<6} {:>5} {:>6}  {}\n", prefix.value("id", ""),
+               terminal::Tokens(terminal::CountOf(prefix, "tokens")),
+               Size(prefix.value("bytes", uint64_t{0})), tier.empty() ? "-" : tier, shown("hits"),
+               shown("saved_tokens"), LastUse(prefix.value("last_used", int64_t{0})));
     const std::string pin = PinText(prefix);
     if (!pin.empty()) fmt::print("  {}\n", pin);
     const std::string model = prefix.value("model", "");

@@ -1,5 +1,5 @@
 // `kvgate stats`: requests, cached tokens and cost, from the server that holds the data directory
-// or from the directory itself.
+// or from the directory itself; budgets, from a server.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -12,11 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/ledger_source.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/cli/stats_by.h"
+#include "gateway/cli/terminal/budget_table.h"
 #include "gateway/cli/terminal/figures.h"
 #include "gateway/cli/terminal/json_field.h"
 #include "gateway/ledger/ledger.h"
@@ -34,6 +36,7 @@ struct StatsFlags {
   bool csv = false;
   bool jsonl = false;
   bool json = false;
+  bool budgets = false;
 };
 
 // Latencies come from this many newest requests, so that they show the present state.
@@ -221,6 +224,27 @@ Result<int> Stats(const StatsFlags& flags) {
   return 0;
 }
 
+// Which budgets there are is in the server's configuration, so it takes a server.
+Result<int> Budgets(const StatsFlags& flags) {
+  KVGATE_TRY(const LedgerSource source, LedgerSource::Open(flags.config, flags.target));
+  KVGATE_TRY(const std::string body,
+             source.Get("/kvgate/v1/budgets", [](ledger::Ledger&) -> Result<std::string> {
+               return MakeError(ErrorCode::kUnavailable, "cli",
+                                "budgets are those of a running server: start it, or give --url");
+             }));
+  const Json answer = Json::parse(body, nullptr, false);
+  if (!answer.is_object() || !answer.contains("data")) {
+    return MakeError(ErrorCode::kUnavailable, "cli",
+                     "the answer has no budgets; is that a kvgate server?");
+  }
+  if (flags.json) {
+    fmt::print("{}\n", answer.dump());
+  } else {
+    fmt::print("{}", terminal::BudgetTable(answer, WallClock::NowUs()));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void AddStats(CLI::App& app, Run& chosen) {
@@ -233,6 +257,8 @@ void AddStats(CLI::App& app, Run& chosen) {
                       "sums by day, source, model, upstream, tenant, key, session, prompt, break, "
                       "tool or server");
   command->add_option("--since", flags->since, "7d, 36h, 90m: with --by, by default 30d");
+  command->add_flag("--budgets", flags->budgets, "what is used of budgets, and when they renew")
+      ->excludes("--by");
   CLI::App* records = command->add_subcommand("export", "The records, newest first, to stdout");
   AddDataDirFlag(*records, flags->config);
   server::AddTargetFlags(*records, flags->target);
@@ -251,6 +277,7 @@ void AddStats(CLI::App& app, Run& chosen) {
   command->callback([flags, &chosen, records] {
     if (records->parsed()) return;
     chosen = [flags]() -> Result<int> {
+      if (flags->budgets) return Budgets(*flags);
       if (flags->by.empty()) return Stats(*flags);
       return StatsBy({.config = flags->config,
                       .target = flags->target,

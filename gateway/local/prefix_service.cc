@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "engine/kv/tenant_salt.h"
+#include "gateway/local/prefix_places.h"
 #include "gateway/protocol/form/json_writer.h"
 #include "kernels/backend.h"
 
@@ -44,6 +46,37 @@ void WritePin(const store::meta::Pin* pin, JsonWriter& json) {
   } else {
     json.Integer(pin->expires_unix);
   }
+}
+
+void WritePlace(const PrefixPlace& place, JsonWriter& json) {
+  json.Key("tier");
+  if (place.tier.empty()) {
+    json.Null();
+  } else {
+    json.String(place.tier);
+  }
+  if (!place.tokens) return;
+  json.Key("tiers").BeginObject().Key("device").Unsigned(place.tokens->on_device);
+  json.Key("host").Unsigned(place.tokens->on_host);
+  json.Key("disk").Unsigned(place.tokens->on_disk).EndObject();
+}
+
+void WriteHits(const store::kv::KvPrefix& prefix, JsonWriter& json) {
+  json.Key("hits").Unsigned(prefix.use.num_hits);
+  json.Key("shared_hits").Unsigned(prefix.num_shared_hits);
+  json.Key("saved_tokens").Unsigned(prefix.use.num_tokens);
+  json.Key("saved_ms").Number(static_cast<double>(prefix.use.compute_us / 100) / 10);
+}
+
+// Returns the pins that the caller may see, by the hash of their last block.
+std::map<BlockHash, store::meta::Pin> PinsOf(store::meta::PinBook* book, const Caller& caller) {
+  std::map<BlockHash, store::meta::Pin> pins;
+  if (book == nullptr) return pins;
+  const std::string tenant = TenantOf(caller.credential);
+  for (store::meta::Pin& pin : book->List()) {
+    if (caller.is_admin() || pin.tenant == tenant) pins.emplace(pin.leaf.hash, std::move(pin));
+  }
+  return pins;
 }
 
 // Returns a text as one line of at most kBytesMax bytes for a terminal, cut between characters.
@@ -111,10 +144,7 @@ void PrefixService::Pin(const store::meta::Pin& pin, int priority) const {
 }
 
 std::shared_ptr<const PrefixService::FirstBlock> PrefixService::FindFirstBlock(
-    const BlockHash& leaf, size_t& reads_left) {
-  const auto chain = parts_.kv->Chain(leaf);
-  if (!chain) return nullptr;
-  const store::kv::KvKey& key = chain->front();
+    const store::kv::KvKey& key, size_t& reads_left) {
   {
     const std::lock_guard lock(owners_mutex_);
     const auto known = first_blocks_.find(key);
@@ -133,13 +163,15 @@ std::shared_ptr<const PrefixService::FirstBlock> PrefixService::FindFirstBlock(
 }
 
 // The digests of a chain begin with the salt, so the first block proves who owns the whole chain.
-bool PrefixService::Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left) {
+bool PrefixService::Owns(const Caller& caller, const store::kv::KvPrefix& prefix,
+                         size_t& reads_left) {
   const std::string tenant = TenantOf(caller.credential);
   if (parts_.pins != nullptr) {
-    if (const std::optional<store::meta::Pin> pin = parts_.pins->Find(leaf))
+    if (const std::optional<store::meta::Pin> pin = parts_.pins->Find(prefix.leaf.hash))
       return pin->tenant == tenant;
   }
-  const auto first = FindFirstBlock(leaf, reads_left);
+  const auto first =
+      FindFirstBlock({.fingerprint = prefix.leaf.fingerprint, .hash = prefix.first}, reads_left);
   if (!first || first->tokens.size() != kKvBlockTokens) return false;
   const auto keys =
       tier::PrefixKeys({.fingerprint = first->key.fingerprint, .seed = parts_.hash_seed},
@@ -148,8 +180,14 @@ bool PrefixService::Owns(const Caller& caller, const BlockHash& leaf, size_t& re
 }
 
 Result<void> PrefixService::RequireOwn(const Caller& caller, const BlockHash& leaf) {
+  if (caller.is_admin()) return {};
   size_t reads_left = 1;
-  if (caller.is_admin() || Owns(caller, leaf, reads_left)) return {};
+  store::kv::KvPrefix prefix{.leaf = {.fingerprint = {}, .hash = leaf}, .first = {}};
+  if (const auto chain = parts_.kv->Chain(leaf)) {
+    prefix.leaf = chain->back();
+    prefix.first = chain->front().hash;
+  }
+  if (Owns(caller, prefix, reads_left)) return {};
   return MakeError(ErrorCode::kNotFound, "service",
                    fmt::format("No stored prefix has the id {}.", ToHex(leaf)), "id");
 }
@@ -176,8 +214,9 @@ PrefixService::Shown PrefixService::Show(const Caller& caller, const store::kv::
   std::vector<TokenId> tokens;
   if (pin != nullptr) {
     if (pin->tenant == TenantOf(caller.credential)) tokens = pin->tokens;
-  } else if (Owns(caller, prefix.leaf.hash, reads_left)) {
-    if (const auto first = FindFirstBlock(prefix.leaf.hash, reads_left)) tokens = first->tokens;
+  } else if (Owns(caller, prefix, reads_left)) {
+    const store::kv::KvKey key{.fingerprint = prefix.leaf.fingerprint, .hash = prefix.first};
+    if (const auto first = FindFirstBlock(key, reads_left)) tokens = first->tokens;
   }
   tokens.resize(std::min<size_t>(tokens.size(), kKvBlockTokens));
   if (!tokens.empty()) shown.preview = Preview(words_.text(tokens));
@@ -190,23 +229,36 @@ Result<std::string> PrefixService::List(const Caller& caller) {
   std::ranges::stable_sort(prefixes, std::greater<>(), &store::kv::KvPrefix::last_used_unix);
   size_t reads_left = kOwnersReadMax;
   const auto is_others = [&](const store::kv::KvPrefix& prefix) {
-    return !caller.is_admin() && !Owns(caller, prefix.leaf.hash, reads_left);
+    return !caller.is_admin() && !Owns(caller, prefix, reads_left);
   };
   std::erase_if(prefixes, is_others);
-  std::map<BlockHash, store::meta::Pin> pins;
-  if (parts_.pins != nullptr) {
-    const std::string tenant = TenantOf(caller.credential);
-    for (store::meta::Pin& pin : parts_.pins->List()) {
-      if (caller.is_admin() || pin.tenant == tenant) pins.emplace(pin.leaf.hash, std::move(pin));
-    }
+  const std::map<BlockHash, store::meta::Pin> pins = PinsOf(parts_.pins, caller);
+  std::vector<ListedPrefix> listed;
+  std::set<BlockHash> stored;
+  for (const store::kv::KvPrefix& prefix : prefixes) {
+    listed.push_back({.leaf = prefix.leaf});
+    stored.insert(prefix.leaf.hash);
   }
+  for (const auto& [id, pin] : pins) {
+    if (stored.contains(id)) continue;
+    const auto num_blocks = static_cast<uint32_t>(pin.tokens.size() / kKvBlockTokens);
+    prefixes.push_back({.leaf = pin.leaf, .first = {}, .num_blocks = num_blocks});
+    listed.push_back({.leaf = pin.leaf, .is_stored = false});
+  }
+  engine::Engine* const engine = engine_.load();
+  const std::vector<PrefixPlace> places = FindPlaces(engine, *kv, listed);
+
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
-  const bool has_more = reads_left == 0;
+  json.BeginObject().Key("object").String("list");
+  if (engine != nullptr) json.Key("hits_since").Integer(hits_since_us_);
+  json.Key("data").BeginArray();
   size_t previews_left = std::min(reads_left, kPreviewsMax);
-  const auto write = [&](const store::kv::KvPrefix& prefix, const store::meta::Pin* pin) {
-    const Shown shown = Show(caller, prefix, pin, previews_left);
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    const store::kv::KvPrefix& prefix = prefixes[i];
+    const auto pin = pins.find(prefix.leaf.hash);
+    const store::meta::Pin* const pinned = pin == pins.end() ? nullptr : &pin->second;
+    const Shown shown = Show(caller, prefix, pinned, previews_left);
     json.BeginObject().Key("id").String(ToHex(prefix.leaf.hash)).Key("object").String("prefix");
     json.Key("fingerprint").String(ToHex(prefix.leaf.fingerprint));
     if (!shown.model.empty()) json.Key("model").String(shown.model);
@@ -215,19 +267,12 @@ Result<std::string> PrefixService::List(const Caller& caller) {
     json.Key("tokens").Unsigned(uint64_t{prefix.num_blocks} * kKvBlockTokens);
     json.Key("bytes").Unsigned(prefix.payload_bytes);
     json.Key("last_used").Integer(prefix.last_used_unix);
-    WritePin(pin, json);
+    WritePlace(places[i], json);
+    if (engine != nullptr) WriteHits(prefix, json);
+    WritePin(pinned, json);
     json.EndObject();
-  };
-  for (const store::kv::KvPrefix& prefix : prefixes) {
-    const auto pin = pins.find(prefix.leaf.hash);
-    write(prefix, pin == pins.end() ? nullptr : &pin->second);
-    if (pin != pins.end()) pins.erase(pin);
   }
-  for (const auto& [id, pin] : pins) {
-    const auto num_blocks = static_cast<uint32_t>(pin.tokens.size() / kKvBlockTokens);
-    write({.leaf = pin.leaf, .num_blocks = num_blocks}, &pin);
-  }
-  json.EndArray().Key("has_more").Bool(has_more).EndObject();
+  json.EndArray().Key("has_more").Bool(reads_left == 0).EndObject();
   return out;
 }
 

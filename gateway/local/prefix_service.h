@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/seal.h"
 #include "engine/engine.h"
@@ -53,6 +54,7 @@ class PrefixService {
   // object.
   void SetEngine(engine::Engine& engine, ModelWords words = {}) {
     words_ = std::move(words);
+    hits_since_us_ = WallClock::NowUs();
     engine_.store(&engine);
   }
   const Parts& parts() const { return parts_; }
@@ -65,7 +67,8 @@ class PrefixService {
   // Lists stored prefixes, newest first, then pins whose KV is not stored. Prefixes of the engine's
   // model show its name and, to their owner only, the words that they begin with. The owner is
   // known from a prefix's first block, which is read from disk once. "has_more" is true if
-  // kOwnersReadMax reads were not enough; the next call continues from there.
+  // kOwnersReadMax reads were not enough; the next call continues from there. With an engine, which
+  // may be waited for up to 0.7 s, each prefix also has its tier and its hits (README.md).
   Result<std::string> List(const access::Caller& caller);
   // Returns kInvalidArgument if the prefix is pinned and `force` is false; with `force` it is
   // unpinned.
@@ -106,8 +109,9 @@ class PrefixService {
     PrefixDigest digest;
   };
   // Returns null if the block is not stored, or if it would have to be read and `reads_left` is 0.
-  std::shared_ptr<const FirstBlock> FindFirstBlock(const BlockHash& leaf, size_t& reads_left);
-  bool Owns(const access::Caller& caller, const BlockHash& leaf, size_t& reads_left);
+  std::shared_ptr<const FirstBlock> FindFirstBlock(const store::kv::KvKey& first,
+                                                   size_t& reads_left);
+  bool Owns(const access::Caller& caller, const store::kv::KvPrefix& prefix, size_t& reads_left);
   // The fields of a listed prefix that the store does not know.
   struct Shown {
     std::string model = {};
@@ -122,8 +126,9 @@ class PrefixService {
   const Parts parts_;
   std::mutex owners_mutex_;
   std::map<store::kv::KvKey, std::shared_ptr<const FirstBlock>>
-      first_blocks_;  // at most kOwnersMax
-  ModelWords words_;  // set before engine_, which publishes it
+      first_blocks_;           // at most kOwnersMax
+  ModelWords words_;           // set before engine_, which publishes it
+  int64_t hits_since_us_ = 0;  // likewise
   std::atomic<engine::Engine*> engine_{nullptr};
 };
 

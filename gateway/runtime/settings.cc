@@ -49,6 +49,7 @@ proxy::request::TargetOptions ToTargetOptions(const config::Config& config) {
           .routes = config.routes,
           .keys = config.keys,
           .tenant_budgets = config.budgets.tenant,
+          .budget_thresholds = config.budgets.thresholds,
           .engine = config.engine,
           .metrics = config.metrics};
 }

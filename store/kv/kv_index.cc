@@ -1,12 +1,47 @@
 #include "store/kv/kv_index.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
 
 namespace kvgate::store::kv {
+namespace {
+
+using Node = KvIndex::Node;
+
+const Node* SkipWindows(const Node* child) {
+  while (child != nullptr && child->is_window()) child = child->next_sibling;
+  return child;
+}
+
+// Returns true if a block of group 0 follows this one.
+bool HasNextBlock(const Node& node) { return SkipWindows(node.first_child) != nullptr; }
+
+// Returns true if several do.
+bool IsFork(const Node& node) {
+  const Node* const next = SkipWindows(node.first_child);
+  return next != nullptr && SkipWindows(next->next_sibling) != nullptr;
+}
+
+// Returns the block that the leaf belongs to if it is the last one of its prefix, else null.
+Node* LastBlockOf(Node& leaf) {
+  Node* const block = leaf.is_window() ? leaf.parent : &leaf;
+  return block != nullptr && !HasNextBlock(*block) ? block : nullptr;
+}
+
+uint64_t PayloadBytesWithWindows(const Node& node) {
+  uint64_t bytes = node.entry.payload_bytes;
+  for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+    if (child->is_window()) bytes += child->entry.payload_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 KvIndex::Node* KvIndex::Find(const KvKey& key) {
   const auto found = nodes_.find(key);
@@ -21,7 +56,7 @@ const KvIndex::Node* KvIndex::Find(const KvKey& key) const {
 bool KvIndex::HasPlaceFor(const KvIndexEntry& entry) const {
   if (entry.depth == 0) return entry.parent == BlockHash{} && entry.group == 0;
   const Node* parent = Find({entry.key.fingerprint, entry.parent});
-  return parent != nullptr && parent->entry.depth + 1 == entry.depth && !IsWindow(*parent);
+  return parent != nullptr && parent->entry.depth + 1 == entry.depth && !parent->is_window();
 }
 
 KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
@@ -43,34 +78,16 @@ KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
   leaves_.insert(OrderOf(node));
   payload_bytes_ += entry.payload_bytes;
   if (IsKeptWindow(node)) pinned_bytes_ += DiskBytesOf(node);
+  node.was_read = uses_.OnInsert(entry.key);
   return node;
-}
-
-bool KvIndex::HasNextBlock(const Node& node) {
-  const Node* child = node.first_child;
-  while (child != nullptr && IsWindow(*child)) child = child->next_sibling;
-  return child != nullptr;
-}
-
-KvIndex::Node* KvIndex::LastBlockOf(Node& leaf) {
-  Node* const block = IsWindow(leaf) ? leaf.parent : &leaf;
-  return block != nullptr && !HasNextBlock(*block) ? block : nullptr;
 }
 
 std::vector<KvKey> KvIndex::WindowKeys(const Node& node) const {
   std::vector<KvKey> keys;
   for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
-    if (IsWindow(*child) && child->visible) keys.push_back(child->entry.key);
+    if (child->is_window() && child->visible) keys.push_back(child->entry.key);
   }
   return keys;
-}
-
-uint64_t KvIndex::PayloadBytesWithWindows(const Node& node) {
-  uint64_t bytes = node.entry.payload_bytes;
-  for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
-    if (IsWindow(*child)) bytes += child->entry.payload_bytes;
-  }
-  return bytes;
 }
 
 void KvIndex::Touch(Node& node) {
@@ -85,6 +102,19 @@ void KvIndex::Touch(Node& node) {
   }
 }
 
+// A block is stored only if its parent is, so the last stored one is found by halving.
+void KvIndex::CountHits(std::span<const KvKey> keys, const KvUse& use) {
+  if (keys.empty()) return;
+  const auto end =
+      std::ranges::partition_point(keys, [&](const KvKey& key) { return nodes_.contains(key); });
+  std::optional<KvKey> stored;
+  if (end != keys.begin()) {
+    stored = *(end - 1);
+    Find(*stored)->was_read = true;
+  }
+  uses_.Count(keys.back(), stored, use);
+}
+
 KvIndex::Node* KvIndex::OldestLeaf() {
   if (leaves_.empty()) return nullptr;
   const auto& [pinned, time, node] = *leaves_.begin();
@@ -96,7 +126,7 @@ uint64_t KvIndex::BytesToPin(const Node& node) const {
   for (const Node* at = &node; at != nullptr && at->num_pins == 0; at = at->parent) {
     bytes += DiskBytesOf(*at);
     for (const Node* child = at->first_child; child != nullptr; child = child->next_sibling) {
-      if (IsWindow(*child)) bytes += DiskBytesOf(*child);
+      if (child->is_window()) bytes += DiskBytesOf(*child);
     }
   }
   return bytes;
@@ -121,13 +151,13 @@ void KvIndex::CountPin(Node& node, bool pinned) {
   // The node's windows change their place in the eviction order together with it.
   uint64_t bytes = DiskBytesOf(node);
   for (Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
-    if (!IsWindow(*child)) continue;
+    if (!child->is_window()) continue;
     bytes += DiskBytesOf(*child);
     leaves_.erase(OrderOf(*child));
   }
   node.num_pins = num_pins;
   for (Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
-    if (IsWindow(*child)) leaves_.insert(OrderOf(*child));
+    if (child->is_window()) leaves_.insert(OrderOf(*child));
   }
   if (pinned) {
     pinned_bytes_ += bytes;
@@ -153,6 +183,7 @@ void KvIndex::RemoveLeaf(Node& node) {
   Unlink(node);
   payload_bytes_ -= node.entry.payload_bytes;
   const KvKey key = node.entry.key;
+  uses_.OnRemove(key);
   nodes_.erase(key);
 }
 
@@ -190,12 +221,14 @@ void KvIndex::Clear() {
   nodes_.clear();
   leaves_.clear();
   touched_.clear();
+  uses_.Clear();
   payload_bytes_ = 0;
   pinned_bytes_ = 0;
 }
 
 void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans) {
-  KVGATE_CHECK(nodes_.empty(), "an index is loaded twice");
+  KvUses uses = std::exchange(uses_, {});
+  Clear();
   std::ranges::sort(entries, {}, &KvIndexEntry::depth);
   nodes_.reserve(entries.size());
   for (const KvIndexEntry& entry : entries) {
@@ -205,6 +238,9 @@ void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphan
       orphans.push_back(entry.key);
     }
   }
+  uses.KeepOnly([this](const KvKey& key) { return nodes_.contains(key); });
+  uses_ = std::move(uses);
+  for (const auto& [key, use] : uses_.counts()) Find(key)->was_read = true;
 }
 
 std::vector<KvPrefix> KvIndex::ListPrefixes() const {
@@ -221,15 +257,35 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
            std::tuple(b->entry.last_used_us, b->generation);
   });
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  // Pinned prefixes that others go on from also have the hits behind them.
+  std::unordered_map<const Node*, KvUse> passed;
+  for (const auto& [key, use] : uses_.counts()) {
+    const Node* at = pinned_bytes_ > 0 ? Find(key) : nullptr;
+    while (at != nullptr && (at = at->parent) != nullptr) {
+      if (at->pinned) passed[at] += ShareOf(use, (at->entry.depth + uint64_t{1}) * kKvTokensMax);
+    }
+  }
   std::vector<KvPrefix> prefixes;
   prefixes.reserve(ends.size());
   for (const Node* node : ends) {
     KvPrefix prefix{.leaf = node->entry.key,
+                    .first = {},
                     .num_blocks = node->entry.depth + 1,
                     .last_used_unix = node->entry.last_used_us / 1'000'000,
                     .pinned = node->pinned};
-    for (; node != nullptr; node = node->parent)
-      prefix.payload_bytes += PayloadBytesWithWindows(*node);
+    if (const auto found = passed.find(node); found != passed.end()) prefix.use += found->second;
+    bool is_shared = false;
+    for (const Node* at = node; at != nullptr; at = at->parent) {
+      prefix.first = at->entry.key.hash;
+      prefix.payload_bytes += PayloadBytesWithWindows(*at);
+      is_shared = is_shared || (at != node && (at->pinned || IsFork(*at)));
+      const KvUse use = at->was_read ? uses_.At(at->entry.key) : KvUse{};
+      if (is_shared) {
+        prefix.num_shared_hits += use.num_hits;
+      } else {
+        prefix.use += use;
+      }
+    }
     prefixes.push_back(prefix);
   }
   return prefixes;
@@ -237,7 +293,7 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
 
 const KvIndex::Node* KvIndex::FindByHash(const BlockHash& hash) const {
   for (const auto& [key, node] : nodes_) {
-    if (key.hash == hash && !IsWindow(node)) return &node;
+    if (key.hash == hash && !node.is_window()) return &node;
   }
   return nullptr;
 }
@@ -284,7 +340,7 @@ void KvIndex::CheckIntegrity() const {
                  "a node hangs under another parent");
     payload_bytes += node.entry.payload_bytes;
     pinned_bytes += node.num_pins > 0 || IsKeptWindow(node) ? DiskBytesOf(node) : 0;
-    KVGATE_CHECK(!IsWindow(node) || node.first_child == nullptr, "a window has children");
+    KVGATE_CHECK(!node.is_window() || node.first_child == nullptr, "a window has children");
     if (node.first_child == nullptr) {
       ++num_leaves;
       KVGATE_CHECK(leaves_.contains(OrderOf(const_cast<Node&>(node))),

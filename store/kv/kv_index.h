@@ -13,20 +13,16 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "store/kv/kv_format.h"
 #include "store/kv/kv_store.h"
+#include "store/kv/kv_uses.h"
 
 namespace kvgate::store::kv {
-
-struct KvKeyHash {
-  size_t operator()(const KvKey& key) const noexcept {
-    return key.hash.low ^ (key.fingerprint.low * 0x9e3779b97f4a7c15ULL);
-  }
-};
 
 class KvIndex {
  public:
@@ -35,12 +31,14 @@ class KvIndex {
     uint64_t generation = 0;  // unique per insertion: tells a record from its successor
     bool touched = false;     // last use is newer than what is on disk
     bool visible = true;      // false while the record is being written
+    bool was_read = false;    // a hit was counted here
     bool pinned = false;      // never evicted, nor are its ancestors, which have a child
     uint32_t num_pins = 0;    // in this subtree, this node included
     Node* parent = nullptr;
     Node* first_child = nullptr;
     Node* next_sibling = nullptr;
     Node* prev_sibling = nullptr;
+    bool is_window() const { return entry.group != 0; }
   };
 
   KvIndex() = default;
@@ -56,6 +54,8 @@ class KvIndex {
   Node& Insert(const KvIndexEntry& entry);
   // Sets last use to now; later calls get later times even if the clock steps back.
   void Touch(Node& node);
+  // Implements KvStore::CountHits.
+  void CountHits(std::span<const KvKey> keys, const KvUse& use);
   // Returns the keys of the block's records in other KV groups.
   std::vector<KvKey> WindowKeys(const Node& node) const;
   // Returns the least recently used leaf that is not pinned; null if there is none.
@@ -73,8 +73,8 @@ class KvIndex {
   void RemoveBranch(Node& leaf, std::vector<KvKey>& removed);
   void Clear();
 
-  // Fills an empty index from entries in any order. Appends the keys of entries without a parent to
-  // `orphans`.
+  // Replaces all entries by these, in any order. Appends the keys of entries without a parent to
+  // `orphans`. The hits of blocks that stay are kept.
   void Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans);
 
   // Returns one prefix per last block and per pinned node, most recently used first.
@@ -103,15 +103,9 @@ class KvIndex {
   static LeafOrder OrderOf(Node& node) {
     return {node.pinned || IsKeptWindow(node), node.entry.last_used_us, &node};
   }
-  static bool IsWindow(const Node& node) { return node.entry.group != 0; }
   static bool IsKeptWindow(const Node& node) {
-    return IsWindow(node) && node.parent != nullptr && node.parent->num_pins > 0;
+    return node.is_window() && node.parent != nullptr && node.parent->num_pins > 0;
   }
-  // Returns true if a block of group 0 follows this one.
-  static bool HasNextBlock(const Node& node);
-  // Returns the block that the leaf belongs to if it is the last one of its prefix, else null.
-  static Node* LastBlockOf(Node& leaf);
-  static uint64_t PayloadBytesWithWindows(const Node& node);
   void CountPin(Node& node, bool pinned);
   static uint64_t DiskBytesOf(const Node& node) {
     return node.entry.payload_bytes + kKvOverheadBytes;
@@ -121,6 +115,7 @@ class KvIndex {
   std::unordered_map<KvKey, Node, KvKeyHash> nodes_;
   std::set<LeafOrder> leaves_;
   std::vector<KvKey> touched_;
+  KvUses uses_;
   uint64_t payload_bytes_ = 0;
   uint64_t pinned_bytes_ = 0;
   uint64_t last_generation_ = 0;

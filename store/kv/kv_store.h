@@ -82,13 +82,27 @@ struct KvStoreStats {
   std::string error;           // why writing is disabled at the moment; empty when healthy
 };
 
+// Requests that read stored or cached KV, and what that spared them. Counts are in memory only and
+// begin anew with each process.
+struct KvUse {
+  uint64_t num_hits = 0;
+  uint64_t num_tokens = 0;  // that were read instead of computed
+  uint64_t compute_us = 0;  // expected time of computing them
+};
+
 // A stored prefix. There is one per leaf of the block tree and one per pinned block inside it.
 struct KvPrefix {
   KvKey leaf;
+  BlockHash first;             // its first block; the fingerprint is the leaf's
   uint32_t num_blocks = 0;     // from the first block to the leaf
   uint64_t payload_bytes = 0;  // of those blocks; shared blocks count in each prefix
   int64_t last_used_unix = 0;  // seconds
   bool pinned = false;
+  // Requests that read blocks which no other listed prefix has, or went on behind the leaf; of the
+  // latter only this prefix's share of the tokens and the time counts.
+  KvUse use = {};
+  // Requests that read blocks of this prefix, but only such as others share.
+  uint64_t num_shared_hits = 0;
 };
 
 struct KvVerifyReport {
@@ -116,6 +130,10 @@ class KvStore {
   virtual Result<void> Get(const KvLookup& lookup) = 0;
   // Marks the records as used now, which postpones their eviction.
   virtual void Touch(std::span<const KvKey> keys) = 0;
+  // Counts requests that read the KV of these blocks, which are a prefix from its first block on,
+  // from memory or from here. They count at the last of the blocks that is stored, and later at a
+  // block behind it that is put soon. Changes nothing on disk.
+  virtual void CountHits(std::span<const KvKey> keys, const KvUse& use) = 0;
   virtual Result<void> Flush() = 0;
 
   virtual KvStoreStats Stats() const = 0;
@@ -123,6 +141,8 @@ class KvStore {
   // Returns the keys of a prefix, from its first block to the one whose hash is `last`, or
   // kNotFound.
   virtual Result<std::vector<KvKey>> Chain(const BlockHash& last) const = 0;
+  // The same in time that depends on the prefix alone, not on how much is stored.
+  virtual Result<std::vector<KvKey>> Chain(const KvKey& last) const = 0;
   // Returns the keys of the block's records in other KV groups.
   virtual std::vector<KvKey> WindowKeys(const KvKey& key) const = 0;
   // Returns one whole block. Errors as for Get.

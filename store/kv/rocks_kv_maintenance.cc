@@ -21,6 +21,28 @@ constexpr std::string_view kSource = "store.kv";
 constexpr std::chrono::seconds kTouchInterval{60};
 constexpr int kRetryPauseGrowth = 16;
 
+// Returns how many of the oldest blob files to collect: enough to free `bytes_to_free`, but copying
+// at most step_max. Returns 0 if less than one percent of the cap is garbage.
+size_t ChooseFiles(std::span<const KvBlobFile> files, const KvWatermarks& marks,
+                   uint64_t bytes_to_free, uint64_t& live_bytes) {
+  uint64_t garbage_bytes = 0;
+  for (const KvBlobFile& file : files) {
+    garbage_bytes += file.file_bytes - std::min(file.file_bytes, file.live_bytes);
+  }
+  if (garbage_bytes < marks.collect_start / 100) return 0;
+  size_t num_files = 0;
+  uint64_t freed_bytes = 0;
+  live_bytes = 0;
+  for (const KvBlobFile& file : files) {
+    if (num_files > 0 && live_bytes + file.live_bytes > marks.step_max) break;
+    live_bytes += file.live_bytes;
+    freed_bytes += file.file_bytes - std::min(file.file_bytes, file.live_bytes);
+    ++num_files;
+    if (freed_bytes >= bytes_to_free) break;
+  }
+  return num_files;
+}
+
 }  // namespace
 
 void RocksKvStore::Wake() {
@@ -308,7 +330,8 @@ bool RocksKvStore::CollectStep(uint64_t used_bytes) {
     used_bytes = database_->DiskBytes() + database_->MemtableBytes();
     if (used_bytes <= marks_.collect_stop) return true;
     uint64_t live_bytes = 0;
-    const size_t num_files = ChooseFiles(used_bytes - marks_.collect_stop, live_bytes);
+    const size_t num_files =
+        ChooseFiles(database_->BlobFiles(), marks_, used_bytes - marks_.collect_stop, live_bytes);
     if (num_files == 0) return false;
     collecting_bytes_ = live_bytes;
     done = database_->Collect(num_files);
@@ -320,28 +343,6 @@ bool RocksKvStore::CollectStep(uint64_t used_bytes) {
   }
   collected_ = true;
   return true;
-}
-
-// Returns how many of the oldest blob files to collect: enough to free `bytes_to_free`, but copying
-// at most step_max. Returns 0 if less than one percent of the cap is garbage.
-size_t RocksKvStore::ChooseFiles(uint64_t bytes_to_free, uint64_t& live_bytes) const {
-  const std::vector<KvBlobFile> files = database_->BlobFiles();
-  uint64_t garbage_bytes = 0;
-  for (const KvBlobFile& file : files) {
-    garbage_bytes += file.file_bytes - std::min(file.file_bytes, file.live_bytes);
-  }
-  if (garbage_bytes < options_.capacity_bytes / 100) return 0;
-  size_t num_files = 0;
-  uint64_t freed_bytes = 0;
-  live_bytes = 0;
-  for (const KvBlobFile& file : files) {
-    if (num_files > 0 && live_bytes + file.live_bytes > marks_.step_max) break;
-    live_bytes += file.live_bytes;
-    freed_bytes += file.file_bytes - std::min(file.file_bytes, file.live_bytes);
-    ++num_files;
-    if (freed_bytes >= bytes_to_free) break;
-  }
-  return num_files;
 }
 
 uint64_t RocksKvStore::MeasureUsedBytes() {

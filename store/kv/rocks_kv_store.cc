@@ -25,9 +25,51 @@ KvIndexEntry EntryOf(const KvRecord& record) {
           .payload_bytes = record.payload.size()};
 }
 
+// Returns the keys of the blocks up to this one, which is null if it is not in the index.
+Result<std::vector<KvKey>> ChainOf(const KvIndex::Node* node, const BlockHash& last) {
+  if (node == nullptr || !node->visible) {
+    return MakeError(ErrorCode::kNotFound, kSource,
+                     fmt::format("no stored prefix ends with block {}", ToHex(last)));
+  }
+  std::vector<KvKey> keys;
+  for (; node != nullptr; node = node->parent) keys.push_back(node->entry.key);
+  std::ranges::reverse(keys);
+  return keys;
+}
+
 Error ReadOnlyError(std::string_view doing) {
   return MakeError(ErrorCode::kUnsupported, kSource,
                    fmt::format("{}: the directory is open for reading only", doing));
+}
+
+Result<void> CheckPut(std::span<const KvRecord> records, const KvStoreOptions& options) {
+  if (options.read_only) return ReadOnlyError("writing records");
+  uint64_t total = 0;
+  for (const KvRecord& record : records) {
+    const uint64_t bytes = record.payload.size() + kKvOverheadBytes;
+    total += bytes;
+    if (record.tokens.size() > kKvTokensMax) {
+      return MakeError(ErrorCode::kInvalidArgument, kSource,
+                       fmt::format("record {}: {} token ids; the limit is {}",
+                                   ToHex(record.key.hash), record.tokens.size(), kKvTokensMax));
+    }
+    if (bytes > options.capacity_bytes / 16) {
+      return MakeError(ErrorCode::kTooLarge, kSource,
+                       fmt::format("a record of {} bytes; the limit is 1/16 of the cap, {}", bytes,
+                                   options.capacity_bytes / 16));
+    }
+    if ((record.depth == 0) != (record.parent == BlockHash{})) {
+      return MakeError(ErrorCode::kInvalidArgument, kSource,
+                       fmt::format("record {}: depth {} with parent {}", ToHex(record.key.hash),
+                                   record.depth, ToHex(record.parent)));
+    }
+  }
+  if (total > options.capacity_bytes / 3) {
+    return MakeError(ErrorCode::kTooLarge, kSource,
+                     fmt::format("{} bytes in one call; the limit is 1/3 of the cap, {}", total,
+                                 options.capacity_bytes / 3));
+  }
+  return {};
 }
 
 }  // namespace
@@ -101,7 +143,6 @@ Result<void> RocksKvStore::LoadIndex() {
   KVGATE_TRY(auto entries, database_->ReadIndex(damaged));
   std::vector<KvKey> orphans;
   const std::lock_guard lock(index_mutex_);
-  index_.Clear();
   index_.Load(std::move(entries), orphans);
   PinAgain();
   pending_deletes_ = damaged;
@@ -128,38 +169,8 @@ Result<void> RocksKvStore::CheckWritable() const {
   return {};
 }
 
-Result<void> RocksKvStore::CheckPut(std::span<const KvRecord> records) const {
-  if (options_.read_only) return ReadOnlyError("writing records");
-  uint64_t total = 0;
-  for (const KvRecord& record : records) {
-    const uint64_t bytes = record.payload.size() + kKvOverheadBytes;
-    total += bytes;
-    if (record.tokens.size() > kKvTokensMax) {
-      return MakeError(ErrorCode::kInvalidArgument, kSource,
-                       fmt::format("record {}: {} token ids; the limit is {}",
-                                   ToHex(record.key.hash), record.tokens.size(), kKvTokensMax));
-    }
-    if (bytes > options_.capacity_bytes / 16) {
-      return MakeError(ErrorCode::kTooLarge, kSource,
-                       fmt::format("a record of {} bytes; the limit is 1/16 of the cap, {}", bytes,
-                                   options_.capacity_bytes / 16));
-    }
-    if ((record.depth == 0) != (record.parent == BlockHash{})) {
-      return MakeError(ErrorCode::kInvalidArgument, kSource,
-                       fmt::format("record {}: depth {} with parent {}", ToHex(record.key.hash),
-                                   record.depth, ToHex(record.parent)));
-    }
-  }
-  if (total > options_.capacity_bytes / 3) {
-    return MakeError(ErrorCode::kTooLarge, kSource,
-                     fmt::format("{} bytes in one call; the limit is 1/3 of the cap, {}", total,
-                                 options_.capacity_bytes / 3));
-  }
-  return {};
-}
-
 Result<void> RocksKvStore::Put(std::span<const KvRecord> records) {
-  KVGATE_TRY_VOID(CheckPut(records));
+  KVGATE_TRY_VOID(CheckPut(records, options_));
   std::vector<size_t> order(records.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return records[i].depth; });
@@ -395,15 +406,12 @@ Error RocksKvStore::CountMiss(const KvIndexEntry& entry, uint64_t generation, Er
 
 Result<std::vector<KvKey>> RocksKvStore::Chain(const BlockHash& last) const {
   const std::lock_guard lock(index_mutex_);
-  const KvIndex::Node* node = index_.FindByHash(last);
-  if (node == nullptr || !node->visible) {
-    return MakeError(ErrorCode::kNotFound, kSource,
-                     fmt::format("no stored prefix ends with block {}", ToHex(last)));
-  }
-  std::vector<KvKey> keys;
-  for (; node != nullptr; node = node->parent) keys.push_back(node->entry.key);
-  std::ranges::reverse(keys);
-  return keys;
+  return ChainOf(index_.FindByHash(last), last);
+}
+
+Result<std::vector<KvKey>> RocksKvStore::Chain(const KvKey& last) const {
+  const std::lock_guard lock(index_mutex_);
+  return ChainOf(index_.Find(last), last.hash);
 }
 
 std::vector<KvKey> RocksKvStore::WindowKeys(const KvKey& key) const {
@@ -464,6 +472,11 @@ void RocksKvStore::Touch(std::span<const KvKey> keys) {
   for (const KvKey& key : keys) {
     if (KvIndex::Node* node = index_.Find(key); node != nullptr) index_.Touch(*node);
   }
+}
+
+void RocksKvStore::CountHits(std::span<const KvKey> keys, const KvUse& use) {
+  const std::lock_guard lock(index_mutex_);
+  index_.CountHits(keys, use);
 }
 
 Result<void> RocksKvStore::Flush() {

@@ -83,10 +83,12 @@ class RocksKvStore final : public KvStore {
   Result<void> Put(std::span<const KvRecord> records) override;
   Result<void> Get(const KvLookup& lookup) override;
   void Touch(std::span<const KvKey> keys) override;
+  void CountHits(std::span<const KvKey> keys, const KvUse& use) override;
   Result<void> Flush() override;
   KvStoreStats Stats() const override;
   std::vector<KvPrefix> ListPrefixes() const override;
   Result<std::vector<KvKey>> Chain(const BlockHash& last) const override;
+  Result<std::vector<KvKey>> Chain(const KvKey& last) const override;
   std::vector<KvKey> WindowKeys(const KvKey& key) const override;
   Result<KvBlock> Read(const KvKey& key) override;
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override;
@@ -107,7 +109,6 @@ class RocksKvStore final : public KvStore {
   // The functions that callers ask for, in rocks_kv_store.cc.
   Result<void> OpenDatabase();
   Result<void> LoadIndex();
-  Result<void> CheckPut(std::span<const KvRecord> records) const;
   void PlaceRecord(const KvRecord& record, PutCall& call);
   Result<void> WriteChunk(PutCall& call);
   void RollBack(const PutCall& call);
@@ -149,7 +150,6 @@ class RocksKvStore final : public KvStore {
   Result<void> Reopen();
   void CollectUntilEnough();
   bool CollectStep(uint64_t used_bytes);
-  size_t ChooseFiles(uint64_t bytes_to_free, uint64_t& live_bytes) const;
   uint64_t MeasureUsedBytes();
   void SetError(const Error& error);
   void MarkDirty();

@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
 import {
-  adviceOf, clocksOf, prefixesOf, randomOf, recordAt, recordsOf, rollupOf, sessionOf, statsOf,
-  templatesOf,
+  adviceOf, budgetsOf, clocksOf, prefixesOf, randomOf, recordAt, recordsOf, rollupOf, sessionOf,
+  statsOf, templatesOf,
 } from "./mock_data.mjs";
 
 const BUNDLE = fileURLToPath(new URL("../../gateway/dashboard/bundle/", import.meta.url));
@@ -38,6 +38,7 @@ export class Mock {
     this.state = state;
     this.calls = []; // {method, path, body} of all that would change something
     this.failures = new Map(); // path → status
+    this.older = false; // it does not estimate what requests would have cost directly
     this.delays = new Map(); // path → milliseconds
     this.readers = new Set();
     this.nowUs = Date.now() * 1000;
@@ -59,6 +60,7 @@ export class Mock {
       .sort((a, b) => (a.id < b.id ? 1 : -1));
     this.prefixes = isEmpty ? [] : prefixesOf(this.random, this.nowUs);
     this.advice = isEmpty ? [] : adviceOf(this.records);
+    this.budgets = isEmpty ? { thresholds: [0.5, 0.8, 1], data: [] } : budgetsOf(this.nowUs);
     this.stats = statsOf(this.random, this.nowUs);
     if (isEmpty) {
       Object.assign(this.stats, { engine: null, store: null, upstreams: [], models: [],
@@ -86,6 +88,13 @@ export class Mock {
         setting: { key: HOSTILE, value: HOSTILE }, where: { model: HOSTILE, path: HOSTILE } });
     }
     for (const one of this.stats.ledger.clocks) Object.assign(one, { session: HOSTILE });
+    for (const one of this.budgets.data) {
+      one.tenant = HOSTILE;
+      for (const budget of one.budgets) {
+        Object.assign(budget, { budget: HOSTILE, renews_at: HOSTILE });
+      }
+    }
+    for (const prefix of this.prefixes) Object.assign(prefix, { tier: HOSTILE });
     for (const one of this.stats.upstreams) Object.assign(one, { name: HOSTILE, breaker: HOSTILE });
     for (const one of this.stats.models) one.model = HOSTILE;
   }
@@ -143,6 +152,8 @@ export class Mock {
         uncached_tokens: all((one) => one.usage.uncached_tokens),
         output_tokens: all((one) => one.usage.output_tokens),
         nanodollars: all((one) => one.cost.nanodollars),
+        ...(this.older ? {}
+          : { direct_nanodollars: all((one) => one.cost.direct_nanodollars) }),
         uncached_nanodollars: all((one) => one.cost.uncached_nanodollars) },
       ...(isEmpty || role !== "admin" ? {} : { tiers: [
         { tier: "device", used_bytes: 10_978_590_720, capacity_bytes: 15_032_385_536 },
@@ -215,6 +226,8 @@ export class Mock {
         : templatesOf() };
       case "advice": return { from_us: this.nowUs - 86400e6, to_us: this.nowUs,
         data: this.advice };
+      case "budgets": return role === "admin" ? this.budgets
+        : { ...this.budgets, data: this.budgets.data.slice(0, 1) };
       case "prefixes": return this.prefix(method, id, verb, body);
       case "sessions": return this.session(method, id, verb, body);
       default: return undefined;
@@ -229,6 +242,7 @@ export class Mock {
     }
     const rollup = rollupOf(randomOf(5), Date.now() * 1000, query);
     if (this.state === "empty") rollup.data = [];
+    if (this.older) for (const bucket of rollup.data) delete bucket.direct_nanodollars;
     if (this.state === "hostile" && rollup.by !== "total") {
       for (const bucket of rollup.data) bucket.name = HOSTILE;
     }
@@ -259,7 +273,8 @@ export class Mock {
   }
 
   prefix(method, id, verb, body) {
-    if (!id) return { object: "list", data: this.prefixes, has_more: false };
+    if (!id) return { object: "list", hits_since: this.nowUs - 9e9, data: this.prefixes,
+      has_more: false };
     if (id === "warm") return { object: "prefix", tokens: 320 };
     const prefix = this.prefixes.find((one) => one.id === id);
     if (!prefix) return undefined;

@@ -167,6 +167,7 @@ export function recordAt(random, timeUs, shape = {}) {
       output_tokens: output, reasoning_tokens: Math.floor(output / 3) },
     ...(isFailed ? { usage_unknown: "not reported" } : {}),
     cost: isFailed ? null : { nanodollars,
+      direct_nanodollars: Math.round(nanodollars * 1.42),
       uncached_nanodollars: cost(prompt, 1) + output * kind.out, price_date: "2026-11" },
     ...(isLocal ? { tiers: { device: Math.floor(cached / 2), host: Math.floor(cached / 4),
       disk: cached - Math.floor(cached / 2) - Math.floor(cached / 4), computed: prompt - cached } }
@@ -219,6 +220,9 @@ function bucketAt(random, step, timeUs, age, share = 1) {
     time_us: timeUs, requests: Math.round(9 * scale), failed: random() < 0.2 ? 1 : 0,
     cached_tokens: cached, written_tokens: written, uncached_tokens: uncached,
     output_tokens: output, nanodollars, uncached_nanodollars: 3000 * prompt + output * 15000,
+    // Sent directly, a third of what is read here would be missed.
+    direct_nanodollars: Math.round(3000 * (cached * 0.4 + written * 1.25 + uncached)
+      + output * 15000),
     breaks: Math.round(0.7 * scale), lost_tokens: Math.round(prompt * sag),
     lost_nanodollars: Math.round(prompt * sag * 2700),
     ttft_us: percentiles(random, 620e3 + sag * 1.6e6), tpot_us: percentiles(random, 11_800),
@@ -335,6 +339,38 @@ export function templatesOf() {
   ];
 }
 
+// The newest lie in the engine's memory; each that was hit spared the prefill of about itself.
+function usesOf(random, blocks, i) {
+  const hits = i === 2 ? 0 : int(random, 1, i === 0 ? 900 : 40);
+  const host = i === 1 ? Math.floor(blocks / 4) : 0;
+  return { tier: ["device", "host", "disk", "disk"][i],
+    tiers: { device: i < 2 ? (blocks - host) * 32 : 0, host: host * 32,
+      disk: i < 2 ? 0 : blocks * 32 },
+    hits, shared_hits: i === 0 ? 0 : int(random, 0, 60), saved_tokens: hits * blocks * 31,
+    saved_ms: hits * blocks * 31 / 1.84 };
+}
+
+export function budgetsOf(nowUs) {
+  const now = new Date(nowUs / 1000);
+  const iso = (months, day) => new Date(Date.UTC(now.getUTCFullYear(),
+    now.getUTCMonth() + months, day)).toISOString().replace(".000Z", "Z");
+  const today = now.getUTCDate();
+  const budget = (name, used, limit) => ({ budget: name, limit, used,
+    left: Math.max(0, limit - used), share: used / limit,
+    ...(name.endsWith("day") ? { period_start: iso(0, today), renews_at: iso(0, today + 1) }
+      : { period_start: iso(0, 1), renews_at: iso(1, 1) }) });
+  const tenant = (name, dollars, tokens, budgets) => ({ tenant: name, is_key: true,
+    dollars_today: dollars, dollars_this_month: dollars * 17, tokens_today: tokens,
+    tokens_this_month: tokens * 17, budgets });
+  return { thresholds: [0.5, 0.8, 1], data: [
+    tenant("agents", 8.71, 31_200_000, [budget("dollars_per_day", 8.71, 10),
+      budget("tokens_per_month", 530_400_000, 1_000_000_000)]),
+    tenant("alice", 0.42, 1_410_000, [budget("dollars_per_day", 0.42, 5)]),
+    tenant("ci", 2.06, 9_800_000, [budget("tokens_per_day", 9_800_000, 9_000_000)]),
+    tenant("nightly", 0, 0, []),
+  ] };
+}
+
 export function prefixesOf(random, nowUs) {
   const previews = ["You are a careful engineer who works in the r",
     "You answer customers of a shop",
@@ -344,6 +380,7 @@ export function prefixesOf(random, nowUs) {
     return { id: hex(random, 32), object: "prefix", fingerprint: "efb6975b41b320f057aa06c0fc69580f",
       model: p === 2 ? "stories260K" : "Qwen3.5-9B-Instruct", preview, blocks, tokens: blocks * 32,
       bytes: blocks * 1835008, last_used: Math.floor(nowUs / 1e6) - int(random, 5, 90_000),
+      ...usesOf(random, blocks, i),
       pinned: i === 0 && p < 2, ...(i === 0 && p < 2 ? { name: ["engineer", "shop"][p],
         ...(p ? {} : { version: "3" }), priority: 1,
         expires_at: p ? Math.floor(nowUs / 1e6) + 7200 : null } : {}) };

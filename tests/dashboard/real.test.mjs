@@ -103,6 +103,12 @@ describe("dashboard on the real gateway", { skip: NO_BROWSER || NO_BINARY }, () 
       await page.getByText("prompt tokens were read from a cache").waitFor();
       await page.getByRole("link", { name: "system changed" }).waitFor();
       await page.getByText("Where prefixes broke").waitFor();
+      const budgets = page.locator(".card",
+        { has: page.getByRole("heading", { name: "Budgets" }) });
+      const { body: { data } } = await real.ask("budgets");
+      await until(async () => await budgets.locator("tbody tr").count()
+        === data.flatMap((one) => one.budgets).length, "a row for each budget");
+      await budgets.getByText(/of 50M/).first().waitFor();
     });
   });
 
@@ -151,6 +157,19 @@ describe("dashboard on the real gateway", { skip: NO_BROWSER || NO_BINARY }, () 
       await page.locator(`a[href="#/requests/${id}"]`).waitFor();
       await page.view("overview", "Overview");
       await page.locator(".tile.main", { hasText: /\d%/ }).waitFor();
+    });
+  });
+
+  test("a prefix that was read shows how often, and where it is", async () => {
+    await on({}, async (page) => {
+      const read = (await prefixes()).find((one) => one.hits > 0);
+      assert.ok(read.saved_tokens >= 32 && read.saved_ms > 0, JSON.stringify(read));
+      await page.view("prefixes", "Prefixes");
+      const hits = page.locator(`[title="${read.hits} requests read it"]`);
+      const row = page.locator("tr", { has: hits }).first();
+      await row.getByText("device").waitFor();
+      await row.locator('[title$="tokens were read that would have been computed"]').waitFor();
+      await page.getByText("are counted since the gateway began").waitFor();
     });
   });
 

@@ -46,6 +46,71 @@ describe("dashboard", { skip: NO_BROWSER }, () => {
     });
   }
 
+  test("costs stand beside what they were directly and without cache, if that is known",
+    async () => {
+      await on({}, {}, async (page, mock) => {
+        const labels = () => page.locator(".costs dt").allTextContents();
+        await page.locator(".costs").waitFor();
+        assert.deepEqual(await labels(), ["Actual", "Directly", "Without cache"]);
+        const shown = (await page.locator(".costs dd:not(.note)").allTextContents())
+          .map((text) => Number(text.slice(1)));
+        assert.ok(shown[0] < shown[1] && shown[1] < shown[2], String(shown));
+        await page.locator(".tile", { hasText: "Cost a minute" }).getByText(/directly, \$/)
+          .waitFor();
+        mock.older = true; // a gateway that does not estimate it
+        await page.reload();
+        await page.locator(".costs").waitFor();
+        assert.deepEqual(await labels(), ["Actual", "Without cache"]);
+        assert.equal(await page.getByText("directly").count(), 0);
+      });
+    });
+
+  test("budgets show what is used, the fullest first, and nothing where there are none",
+    async () => {
+      await on({}, { expected: REFUSED }, async (page, mock) => {
+        const card = page.locator(".card", { has: page.getByRole("heading", { name: "Budgets" }) });
+        await card.waitFor();
+        assert.deepEqual(await card.locator("tbody .who").allTextContents(),
+          ["ci", "agents", "agents", "alice"]);
+        const rows = card.locator("tbody tr");
+        await rows.nth(0).getByText("used up").waitFor();
+        await rows.nth(1).getByText("over 80%").waitFor();
+        await rows.nth(1).locator('[title="$8.71 of $10"]').waitFor();
+        await rows.nth(1).getByText(/^in \d+ (h|min|s)$/).waitFor();
+        assert.equal(await rows.nth(3).locator(".badge").count(), 0);
+        assert.equal(await rows.nth(3).locator(".meter s").count(), 2, "marks at 50 and 80 %");
+        mock.failures.set("budgets", 404); // a gateway that knows none
+        await page.reload();
+        await page.getByRole("heading", { name: "Tiers" }).waitFor();
+        assert.equal(await card.count(), 0);
+      });
+    });
+
+  test("a prefix shows its hits, what they saved, and the tier that it is in", async () => {
+    await on({}, {}, async (page, mock) => {
+      const [first, second] = mock.prefixes;
+      await page.view("prefixes", "Prefixes");
+      const row = page.locator("tr", { hasText: "engineer" });
+      await row.locator(`[title="${first.hits} requests read it"]`).waitFor();
+      await row.getByText("device").waitFor();
+      await row.getByText("pinned").waitFor();
+      await row.getByText(/\d (h|min)( \d+ (min|s))?$/).first().waitFor(); // the time it saved
+      const branch = page.locator("tr", { hasText: second.id.slice(0, 7) });
+      await branch.getByText(`+${second.shared_hits} shared`).waitFor();
+      const title = await branch.locator("td.tier").getAttribute("title");
+      assert.match(title, /^device: [\d,]+ tokens, host: [\d,]+ tokens$/);
+      await page.getByText(/are counted since the gateway began, 2 h ago/).waitFor();
+      for (const one of mock.prefixes) {
+        Object.assign(one, { hits: undefined, saved_tokens: undefined, tier: null,
+          tiers: undefined, shared_hits: undefined });
+      }
+      await page.reload(); // an engine that is busy, or none
+      await page.getByText("engineer").first().waitFor();
+      assert.equal(await row.locator("td.tier").textContent(), "–");
+      assert.equal(await row.locator("td.hits").textContent(), "–");
+    });
+  });
+
   test("an empty gateway says in each view what would stand there", async () => {
     await on({ state: "empty" }, {}, async (page) => {
       const says = { overview: "No request was answered", requests: "No request yet",

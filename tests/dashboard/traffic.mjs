@@ -23,6 +23,8 @@ mode = "summary"
 window_hard = 3000
 window_high = 2600
 window_low = 900
+[budgets]
+tokens_per_day = 50_000_000
 ${Object.entries(keys).map(([name, { key, role }]) => `
 [[key]]
 name = "${name}"

@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
+import server  # noqa: E402
 from case import Case, slowness, tenant, wait_until  # noqa: E402
 from provider_simulator import Simulator  # noqa: E402
 
@@ -203,8 +205,32 @@ models = ["gpt-*"]
                          ["tokens_per_month"], "what holds for every tenant")
         self.assertEqual(rows["root"]["tokens_this_month"], 0)
         self.assertEqual(set(self.budgets(running, shown("alice"))), {"alice"})
+        answer = running.get("/kvgate/v1/budgets", shown("root")).json
+        self.assertEqual(answer["thresholds"], [0.5, 0.8, 1.0])
+        self.assert_printed(running, answer)
         self.assertEqual(running.get("/kvgate/v1/budgets").status, 401)
         self.assertEqual(running.get("/kvgate/v1/budgets?tenant=bob", shown("alice")).status, 400)
+
+    def assert_printed(self, running, answer):
+        made = self.stats(running, "root")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        lines = made.stdout.splitlines()
+        self.assertEqual(lines[0].split(), ["TENANT", "BUDGET", "USED", "LIMIT", "SHARE", "RENEWS"])
+        self.assertEqual(len(lines), 1 + sum(len(row["budgets"]) for row in answer["data"]))
+        self.assertRegex(made.stdout, r"(?m)^alice +dollars a month +\$0\.\d+ +\$0\.50* .* % +in ")
+        self.assertLessEqual(max(map(len, lines)), 80, made.stdout)
+        as_json = json.loads(self.stats(running, "root", "--json").stdout)
+        self.assertEqual(as_json["data"], answer["data"])
+        own = self.stats(running, "alice").stdout
+        self.assertIn("alice", own)
+        self.assertNotIn("bob", own)
+        self.assertEqual(self.stats(running, "root", "--by", "key").returncode, 2)
+
+    def stats(self, running, name, *more):
+        return subprocess.run(
+            [server.binary_path(), "stats", "--budgets", "--url", f"http://{running.address}",
+             "--key-env", "KVGATE_TEST_KEY", *more], capture_output=True, text=True, timeout=60,
+            env={**os.environ, "KVGATE_TEST_KEY": KEYS[name]})
 
     def test_each_threshold_is_reported_once_also_over_a_restart(self):
         running = self.gateway(self.hook(), keys_text())

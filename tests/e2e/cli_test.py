@@ -252,8 +252,12 @@ class CliTest(Case):
         checked = self.cache("verify")
         self.assertRegex(checked, r"checked [1-9]\d* records: 0 damaged")
         self.assertEqual(running.terminate(), 0)
-        # Without an engine nobody can read it.
-        self.assertEqual(self.cache("ls").splitlines(), listed.splitlines()[:2])
+        # Without an engine nobody can read it, and its KV is on disk alone.
+        header, row = self.cache("ls").splitlines()
+        self.assertEqual(header, listed.splitlines()[0])
+        self.assertEqual(row.split()[:4], listed.splitlines()[1].split()[:4])
+        self.assertRegex(row, r" disk +- +- ")
+        self.assertRegex(listed.splitlines()[1], r" device +0 +0 ")
         self.assertEqual(json.loads(self.cache("stats", "--json"))["store"]["records"], records)
         self.assertEqual(self.cache("verify"), checked)
 

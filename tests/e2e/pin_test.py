@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Prefixes that are warmed, pinned and moved: what is kept survives kill -9, a flood, new numerics
-and the way into another data directory; and it is there before anyone asks."""
+and the way into another data directory; and it is there before anyone asks. Who lists them sees how
+often they were read, what that saved, and in which tier they are."""
 
+import concurrent.futures
+import hashlib
 import json
 import os
 import secrets
@@ -249,6 +252,126 @@ class PinTest(Case):
         running.restart()
         self.assertGreaterEqual(running.stats()["write_budget"]["spent_bytes"],
                                 budget["spent_bytes"])
+
+
+KEYS = {"alice": "user", "bob": "user", "root": "admin"}
+
+
+def of(name):
+    return {"Authorization": f"Bearer key-of-{name}"}
+
+
+class ListedPrefixesTest(Case):
+    def gateway(self):
+        """Memory for some 4000 tokens, and as much behind it in the host arena."""
+        config = self.folder / "kvgate.toml"
+        config.write_text("".join(
+            f'[[key]]\nname = "{name}"\nrole = "{role}"\n'
+            f'sha256 = "{hashlib.sha256(f"key-of-{name}".encode()).hexdigest()}"\n'
+            for name, role in KEYS.items()))
+        return self.serve(arguments=["--config", str(config), "--set", "engine.kv_memory=2MiB",
+                                     "--set", "cache.host_memory=2MiB"])
+
+    def listed(self, running, name):
+        return self.assert_ok(running.get("/kvgate/v1/prefixes", of(name))).json
+
+    def rows(self, running, name):
+        return {row["id"]: row for row in self.listed(running, name)["data"]}
+
+    def wait_on_disk(self, running):
+        wait_until(lambda: server.kv_is_on_disk(running.get("/kvgate/v1/stats", of("root")).json),
+                   "all KV is on disk")
+
+    def ask(self, running, name="alice", text=None):
+        return self.assert_ok(running.complete(text or text_of("listed", 300), max_tokens=1,
+                                               headers=of(name)))
+
+    def push_out(self, running, one, tier):
+        """Bob's prompts, until Alice's prefix is no longer in a faster tier."""
+        for index in range(60):
+            if self.rows(running, "alice")[one]["tier"] == tier:
+                return
+            self.ask(running, "bob", text_of(f"{tier} {index}", 500))
+        self.fail(f"it is never in the tier {tier}: {self.rows(running, 'alice')[one]}")
+
+    def cache_ls(self, running, name, *more):
+        made = subprocess.run(
+            [server.binary_path(), "cache", "ls", "--url", f"http://{running.address}",
+             "--key-env", "KVGATE_TEST_KEY", *more], capture_output=True, text=True, timeout=60,
+            env={**os.environ, "KVGATE_TEST_KEY": f"key-of-{name}"})
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return made.stdout
+
+    def test_hits_of_memory_and_disk_and_what_they_saved_are_their_tenants_alone(self):
+        begin_us = time.time() * 1e6
+        running = self.gateway()
+        self.assertEqual(self.ask(running).cached_tokens, 0)
+        saved = sum(self.ask(running).cached_tokens for _ in range(2))
+        self.assertGreater(saved, 200)
+        self.ask(running, "bob")
+        self.wait_on_disk(running)
+        (one, row), = self.rows(running, "alice").items()
+        self.assertEqual((row["hits"], row["shared_hits"], row["saved_tokens"]), (2, 0, saved))
+        self.assertGreater(row["saved_ms"], 0)
+        self.assertEqual((row["tier"], row["tiers"]),
+                         ("device", {"device": row["tokens"], "host": 0, "disk": 0}))
+        self.assertTrue(begin_us - 1e6 < self.listed(running, "alice")["hits_since"]
+                        < time.time() * 1e6)
+        # The same words of another tenant are another prefix, which nobody has read.
+        (other, theirs), = self.rows(running, "bob").items()
+        self.assertNotEqual(other, one)
+        self.assertEqual((theirs["hits"], theirs["saved_tokens"]), (0, 0))
+        self.assertEqual({one, other}, set(self.rows(running, "root")))
+        # A hit in memory alone is a use, too.
+        time.sleep(1.1)
+        saved += self.ask(running).cached_tokens
+        self.assertGreater(self.rows(running, "alice")[one]["last_used"], row["last_used"])
+        for tier in ("host", "disk"):
+            self.push_out(running, one, tier)
+        self.wait_on_disk(running)
+        again = self.ask(running)
+        self.assertGreater(again.tier("disk"), 0)
+        saved += again.cached_tokens
+        row = self.rows(running, "alice")[one]
+        self.assertEqual((row["hits"], row["saved_tokens"], row["tier"]), (4, saved, "device"))
+
+        printed = self.cache_ls(running, "alice").splitlines()
+        self.assertEqual(printed[0].split(), ["ID", "TOKENS", "SIZE", "TIER", "HITS", "SAVED",
+                                              "USED", "AGO"])
+        self.assertRegex(printed[1], rf"^{one} +\S+ +\S+ KiB device +4 ")
+        self.assertLessEqual(max(map(len, printed)), 80)
+        data = json.loads(self.cache_ls(running, "alice", "--json"))
+        self.assertEqual([entry["id"] for entry in data["data"]], [one])
+        self.assertEqual({**data["data"][0], "last_used": 0}, {**row, "last_used": 0})
+        self.assertNotIn(one, self.cache_ls(running, "bob", "--json"))
+
+        running.kill()
+        running.restart()
+        row = self.rows(running, "alice")[one]
+        self.assertEqual((row["hits"], row["saved_tokens"], row["saved_ms"], row["tier"]),
+                         (0, 0, 0, "disk"))
+        self.assertGreater(self.ask(running).tier("disk"), 0)
+        row = self.rows(running, "alice")[one]
+        self.assertEqual((row["hits"], row["tier"]), (1, "device"))
+
+    def test_requests_that_wait_for_one_another_and_those_that_share_are_counted(self):
+        running = self.gateway()
+        system = text_of("system", 200)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: self.ask(running, "alice", system + text_of("one", 80)),
+                          range(4)))
+        self.wait_on_disk(running)
+        (one, row), = self.rows(running, "alice").items()
+        self.assertEqual(row["hits"], 3, "one of four computed it")
+        self.ask(running, "alice", system + text_of("another question", 80))
+        self.wait_on_disk(running)
+        self.ask(running, "alice", system + text_of("a third question", 80))
+        self.wait_on_disk(running)
+        rows = self.rows(running, "alice")
+        self.assertEqual(len(rows), 3)
+        self.assertEqual(rows[one]["hits"], 3)
+        self.assertEqual({entry["hits"] for key, entry in rows.items() if key != one}, {0})
+        self.assertEqual({entry["shared_hits"] for entry in rows.values()}, {2})
 
 
 if __name__ == "__main__":

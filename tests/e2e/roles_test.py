@@ -206,7 +206,8 @@ class AdversarialTenantTest(RolesCase):
             f"/kvgate/v1/requests/{made['request']}")]
         rows = self.json(running, "GET", "/kvgate/v1/prefixes", "alice")["data"]
         pin = next(row for row in rows if row["id"] == made["prefix"])
-        pin.pop("last_used")
+        for name in ("last_used", "hits", "saved_tokens", "saved_ms", "tier", "tiers"):
+            pin.pop(name, None)
         return json.dumps([*seen, pin], sort_keys=True)
 
     def answer(self, running):

@@ -354,6 +354,48 @@ TEST_F(EngineTest, APinnedPrefixSurvivesAFloodUntilThePinEnds) {
   engine->CheckIntegrity();
 }
 
+TEST_F(EngineTest, RequestsThatReadAPrefixAreCountedWithWhatTheyWereSpared) {
+  store::MemoryKvStore store;
+  const auto engine = model_->Open(options_, &store);
+  Generate(*engine, Prompt(200), 2);
+  EXPECT_TRUE(store.hits().empty()) << "a cold prompt has read nothing";
+  Generate(*engine, Prompt(200), 2);
+  Generate(*engine, Prompt(200), 0);  // only warms: it is spared nothing
+  ASSERT_EQ(store.hits().size(), 1u);
+  const auto [keys, use] = store.hits()[0];
+  EXPECT_EQ(keys.size(), 6u) << "the whole blocks of 199 tokens";
+  for (const auto& key : keys) EXPECT_EQ(key.fingerprint, engine->info().kv_fingerprint);
+  EXPECT_EQ(use.num_hits, 1u);
+  EXPECT_EQ(use.num_tokens, 199u);
+  EXPECT_GT(use.compute_us, 0u);
+}
+
+TEST_F(EngineTest, SaysInWhichMemoryBlocksAre) {
+  const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 20 * block_bytes;
+  options_.host_bytes = 40 * block_bytes;
+  store::MemoryKvStore store;
+  const auto engine = model_->Open(options_, &store);
+  Generate(*engine, Prompt(200), 1);
+  Generate(*engine, Prompt(200), 1);
+  ASSERT_EQ(store.hits().size(), 1u);
+  std::vector<BlockHash> blocks;
+  const auto [keys, use] = store.hits()[0];
+  for (const auto& key : keys) blocks.push_back(key.hash);
+  blocks.push_back({1, 2});  // nobody's
+  auto places = engine->Locate(blocks, kRequestTimeMax);
+  ASSERT_TRUE(places.has_value());
+  EXPECT_EQ(places->front(), KvPlace::kDevice);
+  EXPECT_EQ(places->at(5), KvPlace::kDevice);
+  EXPECT_EQ(places->back(), KvPlace::kAbsent);
+  Generate(*engine, Prompt(600, 90), 1);  // evicts all but perhaps the first to the host arena
+  places = engine->Locate(blocks, kRequestTimeMax);
+  ASSERT_TRUE(places.has_value());
+  EXPECT_EQ(places->at(1), KvPlace::kHost);
+  EXPECT_EQ(places->at(5), KvPlace::kHost);
+  EXPECT_EQ(engine->Locate({}, kRequestTimeMax)->size(), 0u);
+}
+
 using EngineTimingTest = EngineTest;
 
 // A hit on a disk that hangs costs hardly more than no hit.

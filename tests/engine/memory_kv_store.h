@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "store/kv/kv_store.h"
@@ -92,6 +93,15 @@ class MemoryKvStore : public kv::KvStore {
     });
   }
   void Touch(std::span<const kv::KvKey>) override {}
+  void CountHits(std::span<const kv::KvKey> keys, const kv::KvUse& use) override {
+    const std::lock_guard lock(mutex_);
+    if (!keys.empty()) hits_.emplace_back(std::vector(keys.begin(), keys.end()), use);
+  }
+  // The hits that were counted, oldest first.
+  std::vector<std::pair<std::vector<kv::KvKey>, kv::KvUse>> hits() const {
+    const std::lock_guard lock(mutex_);
+    return hits_;
+  }
   Result<void> Flush() override { return {}; }
   kv::KvStoreStats Stats() const override {
     const std::lock_guard lock(mutex_);
@@ -113,6 +123,9 @@ class MemoryKvStore : public kv::KvStore {
       keys.insert(keys.begin(), kv::KvKey{keys.back().fingerprint, found->second.record.parent});
     }
     return MakeError(ErrorCode::kNotFound, "memory_kv_store", "no such prefix");
+  }
+  Result<std::vector<kv::KvKey>> Chain(const kv::KvKey& last) const override {
+    return Chain(last.hash);
   }
   std::vector<kv::KvKey> WindowKeys(const kv::KvKey& key) const override {
     const std::lock_guard lock(mutex_);
@@ -157,6 +170,7 @@ class MemoryKvStore : public kv::KvStore {
   };
   mutable std::mutex mutex_;
   std::map<kv::KvKey, Stored> records_;
+  std::vector<std::pair<std::vector<kv::KvKey>, kv::KvUse>> hits_;
   std::atomic<int> num_gets_let_go_{0};
   kv::KvStoreStats stats_;
 };

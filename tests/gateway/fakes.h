@@ -138,6 +138,21 @@ class FakeEngine final : public engine::Engine {
     const std::lock_guard lock(mutex_);
     return pinned_;
   }
+  std::optional<std::vector<engine::KvPlace>> Locate(std::vector<BlockHash> blocks,
+                                                     std::chrono::milliseconds) override {
+    if (is_busy) return std::nullopt;
+    std::vector<engine::KvPlace> found;
+    for (const BlockHash& block : blocks) {
+      const auto place = places.find(block);
+      found.push_back(place == places.end() ? engine::KvPlace::kAbsent : place->second);
+    }
+    num_located += blocks.size();
+    return found;
+  }
+  // Set before the engine is asked.
+  std::map<BlockHash, engine::KvPlace> places;
+  bool is_busy = false;  // Locate times out
+  size_t num_located = 0;
   bool Drain(std::chrono::milliseconds) override { return true; }
   const engine::EngineInfo& info() const override { return info_; }
   engine::EngineStats Stats() const override {
@@ -242,6 +257,7 @@ class FakeKvStore final : public store::kv::KvStore {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
   void Touch(std::span<const store::kv::KvKey>) override {}
+  void CountHits(std::span<const store::kv::KvKey>, const store::kv::KvUse&) override {}
   Result<void> Flush() override { return {}; }
   store::kv::KvStoreStats Stats() const override {
     store::kv::KvStoreStats stats;
@@ -250,6 +266,9 @@ class FakeKvStore final : public store::kv::KvStore {
   }
   std::vector<store::kv::KvPrefix> ListPrefixes() const override { return prefixes; }
   Result<std::vector<store::kv::KvKey>> Chain(const BlockHash&) const override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  Result<std::vector<store::kv::KvKey>> Chain(const store::kv::KvKey&) const override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
   std::vector<store::kv::KvKey> WindowKeys(const store::kv::KvKey&) const override { return {}; }

@@ -11,10 +11,11 @@ namespace kvgate::proxy::request {
 struct TargetOptions {
   std::vector<config::UpstreamConfig> upstreams = {};
   std::vector<config::RouteConfig> routes = {};
-  std::vector<config::KeyConfig> keys = {};  // empty: everyone is let in
-  config::BudgetLimits tenant_budgets = {};  // of each tenant whose key sets none
-  config::EngineConfig engine = {};          // of which the mode and its rules are taken
-  config::MetricsConfig metrics = {};        // a key that may also read /metrics
+  std::vector<config::KeyConfig> keys = {};    // empty: everyone is let in
+  config::BudgetLimits tenant_budgets = {};    // of each tenant whose key sets none
+  std::vector<double> budget_thresholds = {};  // shares of a budget that are reported
+  config::EngineConfig engine = {};            // of which the mode and its rules are taken
+  config::MetricsConfig metrics = {};          // a key that may also read /metrics
   // How upstreams are connected to; a simulation has a network of its own.
   upstream::wire::MakeDialer make_dialer = upstream::wire::TcpDialer::Make;
 };

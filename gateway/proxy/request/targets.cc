@@ -19,7 +19,8 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
   KVGATE_TRY(targets->keys,
              access::GatewayKeys::Open(options.keys, upstream::wire::ProcessEnvironment,
                                        before(&Targets::keys), options.metrics));
-  targets->budgets = access::BudgetTable(options.keys, options.tenant_budgets);
+  targets->budgets =
+      access::BudgetTable(options.keys, options.tenant_budgets, options.budget_thresholds);
   targets->engine = service::LocalUpstream(options.engine);
   std::vector<std::string> names;
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());

@@ -79,6 +79,7 @@ class SimulatedStore final : public kv::KvStore {
   size_t num_records() const { return records_.size(); }
 
   void Touch(std::span<const kv::KvKey>) override {}
+  void CountHits(std::span<const kv::KvKey>, const kv::KvUse&) override {}
   kv::KvStoreStats Stats() const override {
     kv::KvStoreStats stats;
     stats.num_records = records_.size();
@@ -86,6 +87,7 @@ class SimulatedStore final : public kv::KvStore {
   }
   std::vector<kv::KvPrefix> ListPrefixes() const override { return {}; }
   Result<std::vector<kv::KvKey>> Chain(const BlockHash&) const override { return Absent(); }
+  Result<std::vector<kv::KvKey>> Chain(const kv::KvKey&) const override { return Absent(); }
   std::vector<kv::KvKey> WindowKeys(const kv::KvKey&) const override { return {}; }
   Result<kv::KvBlock> Read(const kv::KvKey&) override { return Absent(); }
   Result<uint64_t> RemovePrefix(const BlockHash&) override { return Absent(); }

@@ -137,6 +137,7 @@ TEST(BudgetTableTest, WithoutALimitThereIsNothingToCheck) {
   EXPECT_TRUE(BudgetTable().empty());
   EXPECT_TRUE(BudgetTable({KeyOf("plain")}, {}).empty());
   EXPECT_FALSE(BudgetTable({KeyOf("own", {.tokens_per_day = 1})}, {}).empty());
+  EXPECT_EQ(BudgetTable({}, {}, {0.5, 1}).thresholds(), (std::vector<double>{0.5, 1}));
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ TEST(ServerTest, ModelsAreListedAndFoundByName) {
 TEST(ServerTest, PrefixesAreListedRemovedAndVerified) {
   test::FakeKvStore kv;
   kv.prefixes.push_back({.leaf = {.fingerprint = {1, 2}, .hash = {0xab, 0xcd}},
+                         .first = {},
                          .num_blocks = 3,
                          .payload_bytes = 99,
                          .last_used_unix = 5});

@@ -48,6 +48,7 @@ TEST(PrefixServiceTest, PrefixesAreListedNewestFirst) {
   test::FakeKvStore kv;
   for (const int64_t used : {5, 9, 7}) {
     kv.prefixes.push_back({.leaf = {.fingerprint = {}, .hash = {static_cast<uint64_t>(used), 0}},
+                           .first = {},
                            .num_blocks = 1,
                            .last_used_unix = used});
   }
@@ -197,6 +198,33 @@ TEST(PrefixServiceTest, AListNamesTheModelAndShowsAPrefixsWordsToItsTenantAlone)
   EXPECT_EQ(others["model"], "m");
   EXPECT_FALSE(others.contains("preview"));
   EXPECT_TRUE(at.Rows(User("Bearer bob")).empty());
+}
+
+TEST(PrefixServiceTest, HitsAndTiersAreShownWithAnEngineAndToTheirTenantAlone) {
+  Fixture at;
+  test::FakeEngine engine({});
+  const std::string id =
+      at.data.StorePrefix(kText, TenantOf("Bearer alice"), engine.info().kv_fingerprint);
+  EXPECT_EQ(at.Rows()[0]["tier"], "disk");
+  EXPECT_FALSE(at.Rows()[0].contains("hits")) << "no engine, nobody who would count";
+  EXPECT_FALSE(json::parse(*at.prefixes.List(Admin())).contains("hits_since"));
+  at.prefixes.SetEngine(engine);
+  const auto chain = *at.data->kv().Chain(*ParseBlockHash(id));
+  at.data->kv().CountHits(chain, {.num_hits = 2, .num_tokens = 192, .compute_us = 34'567});
+  engine.places[chain[0].hash] = engine::KvPlace::kDevice;
+  engine.places[chain[2].hash] = engine::KvPlace::kHost;
+  const json row = at.Rows(User("Bearer alice"))[0];
+  EXPECT_EQ(row["hits"], 2);
+  EXPECT_EQ(row["shared_hits"], 0);
+  EXPECT_EQ(row["saved_tokens"], 192);
+  EXPECT_EQ(row["saved_ms"], 34.5);
+  EXPECT_EQ(row["tier"], "host");
+  EXPECT_EQ(row["tiers"], json({{"device", 32}, {"host", 32}, {"disk", 32}}));
+  EXPECT_GT(json::parse(*at.prefixes.List(Admin()))["hits_since"], 1'700'000'000'000'000);
+  EXPECT_TRUE(at.Rows(User("Bearer bob")).empty());
+  engine.is_busy = true;
+  EXPECT_TRUE(at.Rows()[0]["tier"].is_null());
+  EXPECT_EQ(at.Rows()[0]["hits"], 2);
 }
 
 TEST(PrefixServiceTest, AFileOfAnotherSecretIsRefusedWithWhatToDo) {

@@ -103,6 +103,79 @@ TEST(KvIndex, WindowsArePinnedWithTheirBlockAndElseGoBeforeIt) {
   EXPECT_NE(index.OldestLeaf(), nullptr);
 }
 
+std::vector<KvKey> Keys(std::vector<uint64_t> ids) {
+  std::vector<KvKey> keys;
+  for (const uint64_t id : ids) keys.push_back({Fingerprint{1, 1}, BlockHash{id, 0}});
+  return keys;
+}
+
+KvPrefix PrefixOf(const KvIndex& index, uint64_t leaf) {
+  for (const KvPrefix& prefix : index.ListPrefixes()) {
+    if (prefix.leaf.hash.low == leaf) return prefix;
+  }
+  ADD_FAILURE() << "no prefix " << leaf;
+  return {};
+}
+
+KvUse HitOf(uint64_t num_tokens) {
+  return {.num_hits = 1, .num_tokens = num_tokens, .compute_us = 10 * num_tokens};
+}
+
+TEST(KvIndex, AHitCountsForThePrefixThatAloneHasTheLastBlockThatWasRead) {
+  KvIndex index;
+  for (const auto& entry : {Entry(1, 0, 0), Entry(2, 1, 1), Entry(3, 2, 2)}) index.Insert(entry);
+  index.CountHits(Keys({1, 2}), HitOf(64));
+  index.CountHits(Keys({1, 2, 3}), HitOf(96));
+  index.CountHits({}, HitOf(0));
+  EXPECT_EQ(PrefixOf(index, 3).use.num_hits, 2u) << "all blocks are its own";
+  EXPECT_EQ(PrefixOf(index, 3).use.num_tokens, 160u);
+  EXPECT_EQ(PrefixOf(index, 3).first.low, 1u);
+  index.Insert(Entry(4, 2, 2));                     // from now on it shares blocks 1 and 2
+  index.CountHits(Keys({1, 2, 4, 9}), HitOf(128));  // block 9 is in memory alone
+  EXPECT_EQ(PrefixOf(index, 3).use.num_hits, 1u);
+  EXPECT_EQ(PrefixOf(index, 3).num_shared_hits, 1u);
+  EXPECT_EQ(PrefixOf(index, 4).use.num_hits, 1u);
+  EXPECT_EQ(PrefixOf(index, 4).use.compute_us, 1280u);
+  index.Insert(Entry(9, 4, 3));
+  EXPECT_EQ(PrefixOf(index, 9).use.num_hits, 1u);
+  index.RemoveLeaf(*index.Find(Entry(9, 4, 3).key));
+  EXPECT_EQ(PrefixOf(index, 4).use.num_hits, 0u) << "counts go with their block";
+  index.CheckIntegrity();
+}
+
+TEST(KvIndex, APinnedPrefixHasTheHitsBehindItForItsShare) {
+  KvIndex index;
+  for (const auto& entry : {Entry(1, 0, 0), Entry(2, 1, 1), Entry(3, 2, 2), Entry(4, 3, 3)}) {
+    index.Insert(entry);
+  }
+  index.SetPinned(*index.Find(Entry(2, 1, 1).key), true);
+  index.CountHits(Keys({1, 2, 3, 4}), HitOf(128));
+  index.CountHits(Keys({1, 2}), HitOf(64));
+  EXPECT_EQ(PrefixOf(index, 2).use.num_hits, 2u);
+  EXPECT_EQ(PrefixOf(index, 2).use.num_tokens, 128u);
+  EXPECT_EQ(PrefixOf(index, 2).use.compute_us, 1280u);
+  EXPECT_EQ(PrefixOf(index, 4).use.num_hits, 1u);
+  EXPECT_EQ(PrefixOf(index, 4).use.num_tokens, 128u);
+  EXPECT_EQ(PrefixOf(index, 4).num_shared_hits, 1u);
+}
+
+TEST(KvIndex, LoadingAnewKeepsTheHitsOfWhatIsStillThere) {
+  KvIndex index;
+  for (const auto& entry : {Entry(1, 0, 0), Entry(2, 1, 1), Entry(3, 1, 1)}) index.Insert(entry);
+  index.CountHits(Keys({1, 2}), HitOf(64));
+  index.CountHits(Keys({1, 3}), HitOf(64));
+  std::vector<KvKey> orphans;
+  index.Load({Entry(2, 1, 1), Entry(1, 0, 0)}, orphans);
+  index.CheckIntegrity();
+  EXPECT_EQ(PrefixOf(index, 2).use.num_hits, 1u);
+  EXPECT_EQ(index.num_records(), 2u);
+  index.Insert(Entry(3, 1, 1));
+  EXPECT_EQ(PrefixOf(index, 3).use.num_hits, 0u);
+  index.Clear();
+  index.Insert(Entry(1, 0, 0));
+  EXPECT_EQ(PrefixOf(index, 1).use.num_hits, 0u);
+}
+
 TEST(KvIndex, KeepsItsBooksOverRandomTreesWithWindowsAndPins) {
   std::mt19937_64 random(4);
   KvIndex index;

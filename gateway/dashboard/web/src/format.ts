@@ -37,6 +37,12 @@ export function dollars(nano: number | undefined | null): string {
   return `${sign}$${value.toFixed(digits)}`;
 }
 
+// What something would have cost otherwise: "$1.20 directly, $3.10 without cache". Older gateways
+// do not estimate the former.
+export const costNote = (cost: { direct_nanodollars?: number; uncached_nanodollars: number }) =>
+  (cost.direct_nanodollars === undefined ? "" : `${dollars(cost.direct_nanodollars)} directly, `)
+  + `${dollars(cost.uncached_nanodollars)} without cache`;
+
 export function bytes(value: number | undefined | null): string {
   if (value === undefined || value === null || !Number.isFinite(value)) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -93,7 +93,12 @@ export interface Request {
   usage?: Usage | null;
   usage_unknown?: string;
   service_tier?: string;
-  cost?: { nanodollars: number; uncached_nanodollars: number; price_date?: string } | null;
+  cost?: {
+    nanodollars: number;
+    direct_nanodollars?: number; // an estimate of what it would have cost without kvgate
+    uncached_nanodollars: number;
+    price_date?: string;
+  } | null;
   tiers?: Record<string, number>;
   attribution?: Record<string, SourceTokens>;
   estimated?: boolean;
@@ -124,6 +129,7 @@ export interface Bucket {
   uncached_tokens?: number;
   output_tokens?: number;
   nanodollars?: number;
+  direct_nanodollars?: number;
   uncached_nanodollars?: number;
   breaks?: number;
   lost_tokens?: number;
@@ -209,6 +215,7 @@ export interface Minute {
   uncached_tokens: number;
   output_tokens: number;
   nanodollars: number;
+  direct_nanodollars?: number;
   uncached_nanodollars: number;
 }
 
@@ -229,6 +236,10 @@ export interface LiveStats {
   tiers?: Tier[];
 }
 
+export interface PrefixPage extends Page<Prefix> {
+  hits_since?: number; // microseconds; absent without an engine
+}
+
 export interface Prefix {
   id: string;
   fingerprint?: string;
@@ -238,11 +249,42 @@ export interface Prefix {
   tokens: number;
   bytes: number;
   last_used: number;
+  tier?: string | null; // the fastest one that has its last block
+  tiers?: { device: number; host: number; disk: number }; // tokens by the fastest tier
+  hits?: number;
+  shared_hits?: number; // that read only what it shares with others
+  saved_tokens?: number;
+  saved_ms?: number;
   pinned: boolean;
   name?: string;
   version?: string;
   priority?: number;
   expires_at?: number | null;
+}
+
+export interface Budget {
+  budget: string;
+  limit: number;
+  used: number;
+  left: number;
+  share: number;
+  period_start: string;
+  renews_at: string;
+}
+
+export interface TenantBudgets {
+  tenant: string;
+  is_key: boolean;
+  dollars_today: number;
+  dollars_this_month: number;
+  tokens_today: number;
+  tokens_this_month: number;
+  budgets: Budget[];
+}
+
+export interface Budgets {
+  thresholds?: number[];
+  data: TenantBudgets[];
 }
 
 export interface Compaction {

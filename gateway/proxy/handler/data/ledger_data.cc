@@ -124,7 +124,9 @@ Result<std::string> Budgets(const BudgetsArgs& args) {
   }
   std::string body;
   JsonWriter json(body);
-  json.BeginObject().Key("data").BeginArray();
+  json.BeginObject().Key("thresholds").BeginArray();
+  for (const double threshold : args.table.thresholds()) json.Number(threshold);
+  json.EndArray().Key("data").BeginArray();
   for (const auto& [tenant, spending] : tenants) {
     WriteTenant(tenant, args.table, spending, json);
   }

@@ -28,8 +28,9 @@ struct BudgetsArgs {
   const request::QueryParameters& query;
 };
 // Returns as JSON what the caller's tenant has used today and this month, and what is left of each
-// of its budgets; for an admin that of every key, and of every tenant that has used anything this
-// month. Fails with kInvalidArgument for a query, as there is nothing to choose.
+// of its budgets, and the shares of one that are reported; for an admin that of every key, and of
+// every tenant that has used anything this month. Fails with kInvalidArgument for a query, as there
+// is nothing to choose.
 Result<std::string> Budgets(const BudgetsArgs& args);
 
 }  // namespace kvgate::proxy::handler::data

@@ -24,7 +24,7 @@ export function Card({ title, hint, actions, children, class: more = "" }: {
 }
 
 export function Tile({ label, value, title, note, tone = "" }: {
-  label: string; value: ComponentChildren; title?: string | undefined;
+  label: ComponentChildren; value: ComponentChildren; title?: string | undefined;
   note?: ComponentChildren; tone?: string;
 }) {
   return (

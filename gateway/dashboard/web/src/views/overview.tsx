@@ -3,8 +3,11 @@
 import { useState } from "preact/hooks";
 
 import { useData, useSums, type Loaded } from "../api";
-import { clock, count, countdown, dollars, exact, micros, percent, words } from "../format";
+import {
+  clock, costNote, count, countdown, dollars, exact, micros, percent, words,
+} from "../format";
 import { liveStats } from "../live";
+import { BudgetsCard } from "../parts/budgets";
 import { Chart, pointsOf, type Point, type Series } from "../parts/chart";
 import { rowsOf, SourceTable, StateLegend } from "../parts/sources";
 import { TierBars, tiersOf } from "../parts/tiers";
@@ -58,6 +61,7 @@ export function Overview({ route }: { route: Route }) {
           <Show of={stats}>{(data) => <Clocks clocks={data.ledger?.clocks ?? []} />}</Show>
         </Card>
       </div>
+      <BudgetsCard />
       <div class="columns thirds">
         <Card title="Where prefixes broke" hint={`Tokens that could have been read, ${LONG[step]}`}>
           <Show of={breaks}>{(data) => <Breaks rollup={data} />}</Show>
@@ -100,7 +104,7 @@ function Live() {
         <Tile label="Output a minute" value={minute ? count(minute.output_tokens) : "–"}
           note="tokens" />
         <Tile label="Cost a minute" value={minute ? dollars(minute.nanodollars) : "–"}
-          note={minute ? `${dollars(minute.uncached_nanodollars)} without cache` : ""} />
+          note={minute ? costNote(minute) : ""} />
         <Tile label="Saved a minute" value={minute ? dollars(saved) : "–"}
           note={minute ? percent(saved, minute.uncached_nanodollars) : ""} />
       </dl>
@@ -168,25 +172,54 @@ function Tokens({ rollup, table }: { rollup: Rollup; table: boolean }) {
   );
 }
 
+// What requests would have cost if they had been sent without kvgate; undefined where some of them
+// come from a time or a gateway that did not estimate it.
+const directOf = (buckets: Bucket[]): number | undefined =>
+  buckets.every((one) => one.direct_nanodollars !== undefined || !one.nanodollars)
+    && buckets.some((one) => one.direct_nanodollars !== undefined)
+    ? total(buckets, "direct_nanodollars") : undefined;
+
 function CostAndSpeed({ rollup, table }: { rollup: Rollup; table: boolean }) {
   if (rollup.data.length === 0) return <NoTraffic />;
-  const cost = total(rollup.data, "nanodollars");
-  const without = total(rollup.data, "uncached_nanodollars");
-  const lost = total(rollup.data, "lost_nanodollars");
+  const direct = directOf(rollup.data);
   const step = rollup.step as Step;
+  const series: [string, string, keyof Bucket][] = [["cost", "k-accent", "nanodollars"],
+    ["without cache", "k-other", "uncached_nanodollars"]];
+  if (direct !== undefined) series.splice(1, 0, ["directly", "k-direct", "direct_nanodollars"]);
   return (
     <>
-      <p class="figure">
-        <b>{dollars(cost)}</b> instead of {dollars(without)} without cache:{" "}
-        {dollars(without - cost)} saved{lost > 0 ? `, ${dollars(lost)} lost to breaks` : ""}
-      </p>
+      <Costs buckets={rollup.data} direct={direct} />
       <Chart title="Cost" kind="lines" step={step} height={72} table={table} bare
         show={(value) => dollars(value)}
-        series={[{ name: "cost", look: "k-accent" }, { name: "without cache", look: "k-other" }]}
+        series={series.map(([name, look]) => ({ name, look }))}
         points={chartPoints(rollup, (bucket) =>
-          [bucket?.nanodollars ?? 0, bucket?.uncached_nanodollars ?? 0])} />
+          series.map(([, , member]) => Number(bucket?.[member] ?? 0)))} />
       <Percentiles rollup={rollup} table={table} />
     </>
+  );
+}
+
+// Three figures of the same requests: as they were, sent directly, and if nothing were cached.
+function Costs({ buckets, direct }: { buckets: Bucket[]; direct: number | undefined }) {
+  const cost = total(buckets, "nanodollars");
+  const without = total(buckets, "uncached_nanodollars");
+  const lost = total(buckets, "lost_nanodollars");
+  const less = (than: number) => than >= cost
+    ? `${dollars(than - cost)} (${percent(than - cost, than)}) saved`
+    : `${dollars(cost - than)} less than it was`;
+  return (
+    <dl class="tiles costs">
+      <Tile label={<><i class="key k-accent" />Actual</>} tone="main" value={dollars(cost)}
+        note={lost > 0 ? `${dollars(lost)} lost to breaks` : ""} />
+      {direct === undefined ? null : (
+        <Tile label={<><i class="key k-direct" />Directly</>} value={dollars(direct)}
+          title="An estimate: the same requests, sent to the providers without kvgate"
+          note={less(direct)} />
+      )}
+      <Tile label={<><i class="key k-other" />Without cache</>} value={dollars(without)}
+        title="The same requests without any cache: all prompt tokens at their full price"
+        note={less(without)} />
+    </dl>
   );
 }
 

@@ -3,14 +3,14 @@
 import { useState } from "preact/hooks";
 
 import { download, send, useData } from "../api";
-import { bytes, count, exact, short } from "../format";
+import { bytes, count, exact, micros, short } from "../format";
 import { Ask, Badge, Card, Empty, Show, Time, type Question } from "../parts/ui";
 import type { Route } from "../route";
 import { tell } from "../store";
-import type { Page, Prefix, Stats } from "../types";
+import type { Prefix, PrefixPage, Stats } from "../types";
 
 export function Prefixes(_: { route: Route }) {
-  const prefixes = useData<Page<Prefix>>("prefixes", {}, 10_000);
+  const prefixes = useData<PrefixPage>("prefixes", {}, 10_000);
   const stats = useData<Stats>("stats");
   const [question, setQuestion] = useState<Question | null>(null);
   const canWarm = Boolean(stats.data?.engine);
@@ -143,7 +143,7 @@ const hintOf = (list: Prefix[]): string => `${count(list.length)} ${
   list.length === 1 ? "prefix" : "prefixes"}, ${
   bytes(list.reduce((sum, one) => sum + one.bytes, 0))}`;
 
-function Trees({ page, ask }: { page: Page<Prefix>; ask: (prefix: Prefix, what: What) => void }) {
+function Trees({ page, ask }: { page: PrefixPage; ask: (prefix: Prefix, what: What) => void }) {
   if (page.data.length === 0) {
     return (
       <section class="card">
@@ -163,6 +163,12 @@ function Trees({ page, ask }: { page: Page<Prefix>; ask: (prefix: Prefix, what: 
           </div>
         </Card>
       ))}
+      {page.hits_since ? (
+        <p class="hint">
+          Hits, and what they saved, are counted since the gateway began,{" "}
+          <Time us={page.hits_since} />.
+        </p>
+      ) : null}
       {page.has_more ? <p class="hint">There are more: the largest are shown.</p> : null}
     </>
   );
@@ -177,9 +183,11 @@ function PrefixTable({ groups, ask }: {
       <thead>
         <tr>
           <th scope="col">Begins with</th>
-          <th scope="col" class="bar-column wide-only"><span class="hidden">Share</span></th>
-          <th scope="col" class="n">Tokens</th><th scope="col" class="n mid-only">Size</th>
-          <th scope="col" class="mid-only when">Last used</th><th scope="col" class="pin">Pin</th>
+          <th scope="col" class="n">Tokens</th>
+          <th scope="col" class="tier wide-only">Tier</th>
+          <th scope="col" class="n hits">Hits</th>
+          <th scope="col" class="n mid-only">Saved</th>
+          <th scope="col" class="wide-only when">Last used</th>
           <th scope="col" class="row-actions"><span class="hidden">Actions</span></th>
         </tr>
       </thead>
@@ -187,21 +195,21 @@ function PrefixTable({ groups, ask }: {
         {groups.flatMap((group) => group.list.map((prefix, index) => (
           <tr key={prefix.id} class={index > 0 ? "branch" : ""}>
             <th scope="row" class="text" title={`${prefix.preview ?? ""} (${prefix.id})`}>
-              {index > 0 ? <span class="twig" aria-hidden="true">└</span> : null}
-              {prefix.name ? <b>{prefix.name}</b> : null}
-              {prefix.version ? <span class="faint">@{prefix.version}</span> : null}
-              {index === 0 ? <span class={prefix.name ? "sub" : ""}>{prefix.preview || "–"}</span>
-                : <span class="faint">begins alike · {short(prefix.id)}</span>}
+              <Name prefix={prefix} isFirst={index === 0} />
             </th>
-            <td class="bar-column wide-only">
+            <td class="n" title={`${exact(prefix.tokens)} tokens, ${exact(prefix.bytes)} bytes`}>
+              {count(prefix.tokens)}
               <span class="meter" aria-hidden="true">
                 <i style={{ width: `${100 * prefix.tokens / most}%` }} />
               </span>
+              <span class="sub">{bytes(prefix.bytes)}</span>
             </td>
-            <td class="n" title={exact(prefix.tokens)}>{count(prefix.tokens)}</td>
-            <td class="n mid-only" title={exact(prefix.bytes)}>{bytes(prefix.bytes)}</td>
-            <td class="mid-only"><Time us={prefix.last_used * 1e6} /></td>
-            <td>{prefix.pinned ? <Pin prefix={prefix} /> : <span class="faint">–</span>}</td>
+            <td class="tier wide-only" title={tiersTitle(prefix)}>{tierName(prefix)}</td>
+            <td class="n hits"><Hits prefix={prefix} /></td>
+            <td class="n mid-only"><Saved prefix={prefix} /></td>
+            <td class="wide-only">
+              {prefix.last_used ? <Time us={prefix.last_used * 1e6} /> : "–"}
+            </td>
             <td class="row-actions"><Actions prefix={prefix} ask={ask} /></td>
           </tr>
         )))}
@@ -210,13 +218,65 @@ function PrefixTable({ groups, ask }: {
   );
 }
 
+function Name({ prefix, isFirst }: { prefix: Prefix; isFirst: boolean }) {
+  return (
+    <>
+      {isFirst ? null : <span class="twig" aria-hidden="true">└</span>}
+      {prefix.name ? <b>{prefix.name}</b> : null}
+      {prefix.version ? <span class="faint">@{prefix.version}</span> : null}
+      {prefix.pinned ? <>{" "}<Pin prefix={prefix} />{" "}</> : null}
+      {isFirst ? <span class={prefix.name ? "sub" : ""}>{prefix.preview || "–"}</span>
+        : <span class="faint">{prefix.name ? " " : ""}begins alike · {short(prefix.id)}</span>}
+    </>
+  );
+}
+
 function Pin({ prefix }: { prefix: Prefix }) {
   return (
     <>
       <Badge tone="accent">pinned</Badge>
-      {prefix.expires_at ? <span class="sub">ends <Time us={prefix.expires_at * 1e6} /></span>
+      {prefix.expires_at ? <span class="faint"> ends <Time us={prefix.expires_at * 1e6} /></span>
         : null}
     </>
+  );
+}
+
+const TIERS: Record<string, string> = { device: "device", host: "host", disk: "disk" };
+
+const tierName = (prefix: Prefix): string =>
+  prefix.tier ? TIERS[prefix.tier] ?? prefix.tier : "–";
+
+// Says of a prefix whose parts lie in several tiers how much is where.
+function tiersTitle(prefix: Prefix): string {
+  const rows = Object.entries(prefix.tiers ?? {}).filter(([, tokens]) => tokens > 0);
+  return rows.map(([tier, tokens]) => `${TIERS[tier] ?? tier}: ${exact(tokens)} tokens`)
+    .join(", ");
+}
+
+function Hits({ prefix }: { prefix: Prefix }) {
+  const shared = prefix.shared_hits ?? 0;
+  return (
+    <>
+      <span title={prefix.hits === undefined ? "Only a local engine's are counted"
+        : `${exact(prefix.hits)} requests read it`}>{count(prefix.hits)}</span>
+      {shared > 0 ? (
+        <span class="sub mid-only"
+          title={`${exact(shared)} more read only what it shares with others`}>
+          +{count(shared)} shared
+        </span>
+      ) : null}
+    </>
+  );
+}
+
+function Saved({ prefix }: { prefix: Prefix }) {
+  if (!prefix.hits) return <span class="faint">–</span>;
+  return (
+    <span title={`${exact(prefix.saved_tokens)} tokens were read that would have been computed`}>
+      {count(prefix.saved_tokens)}
+      {prefix.saved_ms === undefined ? null
+        : <span class="sub">{micros(prefix.saved_ms * 1000)}</span>}
+    </span>
   );
 }
 

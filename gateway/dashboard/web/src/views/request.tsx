@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { useData } from "../api";
 import { diffWords } from "../diff";
 import {
-  absolute, bytes, count, dollars, exact, micros, percent, span, words,
+  absolute, bytes, costNote, count, dollars, exact, micros, percent, span, words,
 } from "../format";
 import { Ribbon, SegmentTable } from "../parts/ribbon";
 import { rowsOf, SourceTable, StateBar, sumOf, type SourceRow } from "../parts/sources";
@@ -85,8 +85,7 @@ function Head({ request }: { request: Request }) {
           note={request.usage?.reasoning_tokens
             ? `${count(request.usage.reasoning_tokens)} of them reasoning` : "tokens"} />
         <Tile label="Cost" value={request.cost ? dollars(request.cost.nanodollars) : "–"}
-          note={request.cost ? `${dollars(request.cost.uncached_nanodollars)} without cache`
-            : "price unknown"} />
+          note={request.cost ? costNote(request.cost) : "price unknown"} />
         <Tile label="TTFT" value={micros(request.timings?.ttft_us)}
           note={`${micros(request.timings?.total_us)} in all`} />
       </dl>
