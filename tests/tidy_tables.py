@@ -54,7 +54,7 @@ PARTS = {
            "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/agents": "base gateway/cli/server gateway/cli/terminal gateway/config store",
-    "gateway/cli/init": "base gateway/cli/agents gateway/config",
+    "gateway/cli/init": "base gateway/cli/agents gateway/config gateway/upstream",
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/plan": "base engine/model engine/modelfile gateway/cli/server kernels "
                         "kernels/cpu store",

@@ -101,7 +101,7 @@ void AddInit(CLI::App& app, Run& chosen) {
       "Callers' own credentials go on to the providers. A key of the environment becomes the\n"
       "gateway's only with --lend-env-keys: any program that reaches the gateway spends it.");
   command
-      ->add_option("--provider", flags->providers, "anthropic, openai (with commas), or none")
+      ->add_option("--provider", flags->providers, "anthropic, openai ... (with commas), or none")
       ->allow_extra_args(false);
   command->add_option("--agent", flags->args.agent, "claude, codex, opencode ..., or none");
   command->add_option("--disk", flags->args.disk, "disk for KV, like 20GiB, or none");

@@ -84,6 +84,8 @@ constexpr Key kKeys[] = {
      }},
     {"server", "allowed_hosts",
      [](const Value& v, Config& c) { return SetStrings(v, c.server.allowed_hosts); }},
+    {"server", "known_providers",
+     [](const Value& v, Config& c) { return SetBool(v, c.server.known_providers); }},
     {"server", "drain_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 0, kDaySeconds, c.server.drain_seconds);

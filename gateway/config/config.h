@@ -21,7 +21,10 @@ struct ServerConfig {
   std::string tls_key;                     // PEM, not encrypted; neither: plain HTTP
   std::string tls_min_version = "1.2";     // 1.2 or 1.3
   std::vector<std::string> allowed_hosts;  // Host values accepted beside loopback's and `listen`'s
-  int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
+  // Without upstreams and keys, requests that carry a known provider's credential and name a model
+  // of its go there with it (gateway/upstream/known_providers.json).
+  bool known_providers = true;
+  int64_t drain_seconds = 30;     // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error
   std::string log_format = "text";         // text, json
 

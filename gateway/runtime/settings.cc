@@ -46,6 +46,7 @@ Result<config::HostPort> ListenAddress(const config::Config& config) {
 
 proxy::request::TargetOptions ToTargetOptions(const config::Config& config) {
   return {.upstreams = config.upstreams,
+          .serves_known_providers = config.server.known_providers,
           .routes = config.routes,
           .keys = config.keys,
           .tenant_budgets = config.budgets.tenant,

@@ -44,6 +44,10 @@ std::string UpstreamText(const Provider& provider, bool is_lent) {
   text += fmt::format("name = \"{}\"\ndialect = \"{}\"\nbase_url = \"{}\"\nmodels = [\"{}\"]\n",
                       provider.name, provider.dialect, provider.base_url,
                       fmt::join(provider.models, "\", \""));
+  if (provider.endpoints != config::UpstreamConfig().endpoints) {
+    text += fmt::format("# Requests for others are translated.\nendpoints = [\"{}\"]\n",
+                        fmt::join(provider.endpoints, "\", \""));
+  }
   text +=
       "# observe: no byte of a request is changed. pin: what equals something sent before goes\n"
       "# out in the same bytes, and cache breakpoints are set. stabilize: lines that change move\n"

@@ -28,24 +28,6 @@ Result<const Provider*> FindProvider(std::string_view name) {
 
 }  // namespace
 
-std::span<const Provider> KnownProviders() {
-  static const Provider kProviders[] = {
-      {.name = "anthropic",
-       .title = "Anthropic",
-       .dialect = "anthropic",
-       .base_url = "https://api.anthropic.com",
-       .models = {"claude-*"},
-       .key_env = "ANTHROPIC_API_KEY"},
-      {.name = "openai",
-       .title = "OpenAI",
-       .dialect = "openai",
-       .base_url = "https://api.openai.com/v1",
-       .models = {"gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*"},
-       .key_env = "OPENAI_API_KEY"},
-  };
-  return kProviders;
-}
-
 Result<std::vector<const Provider*>> ParseProviders(std::string_view text) {
   std::vector<const Provider*> providers;
   if (Trimmed(text) == "none") return providers;

@@ -22,7 +22,14 @@ namespace {
 constexpr std::string_view kKeyHeader = "x-kvgate-key";
 constexpr std::string_view kAdminHeader = "x-kvgate-admin";
 
-// Returns X for "Bearer X"; empty for other schemes.
+bool HasForwardingHeader(const HeaderFields& fields) {
+  return std::any_of(fields.begin(), fields.end(), [](const HeaderField& field) {
+    return access::IsForwardingHeader(field.name);
+  });
+}
+
+}  // namespace
+
 std::string_view BearerOf(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() < kScheme.size() ||
@@ -31,14 +38,6 @@ std::string_view BearerOf(std::string_view authorization) {
   }
   return authorization.substr(kScheme.size());
 }
-
-bool HasForwardingHeader(const HeaderFields& fields) {
-  return std::any_of(fields.begin(), fields.end(), [](const HeaderField& field) {
-    return access::IsForwardingHeader(field.name);
-  });
-}
-
-}  // namespace
 
 Caller::Caller(Args args, HeaderFields& fields)
     : targets_(std::move(args.targets)),

@@ -17,6 +17,9 @@
 
 namespace kvgate::proxy::request {
 
+// Returns X for "Bearer X"; empty for other schemes.
+std::string_view BearerOf(std::string_view authorization);
+
 class Caller {
  public:
   struct Args {

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "gateway/protocol/form/errors.h"
+#include "gateway/proxy/request/known_targets.h"
 
 namespace kvgate::proxy::request {
 namespace {
@@ -63,7 +64,7 @@ RequestContext::RequestContext(Environment& environment, ResponseSink& sink, Req
                                std::shared_ptr<const Targets> targets, const Caller* caller)
     : environment_(environment),
       sink_(sink),
-      targets_(std::move(targets)),
+      targets_(TargetsFor(std::move(targets), head.fields)),
       head_(std::move(head)),
       kind_(upstream::KindOf(PathOf(head_.target), !Header("anthropic-version").empty())),
       caller_(caller != nullptr ? *caller

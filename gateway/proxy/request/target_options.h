@@ -10,6 +10,8 @@ namespace kvgate::proxy::request {
 
 struct TargetOptions {
   std::vector<config::UpstreamConfig> upstreams = {};
+  // Without upstreams and keys: see KnownTargets.
+  bool serves_known_providers = false;
   std::vector<config::RouteConfig> routes = {};
   std::vector<config::KeyConfig> keys = {};    // empty: everyone is let in
   config::BudgetLimits tenant_budgets = {};    // of each tenant whose key sets none

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "gateway/proxy/request/known_targets.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::proxy::request {
@@ -26,6 +27,9 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
   KVGATE_TRY(targets->routes,
              route::RouteTable::Open(options.routes, names, has_local, before(&Targets::routes)));
+  if (options.serves_known_providers && options.upstreams.empty() && options.keys.empty()) {
+    targets->known = std::make_shared<KnownTargets>(options);
+  }
   return std::shared_ptr<const Targets>(std::move(targets));
 }
 

@@ -22,12 +22,16 @@
 
 namespace kvgate::proxy::request {
 
+class KnownTargets;
+
 struct Targets {
   std::unique_ptr<upstream::Upstreams> upstreams;
   std::unique_ptr<access::GatewayKeys> keys;
   access::BudgetTable budgets;  // of all tenants
   std::unique_ptr<route::RouteTable> routes;
   config::UpstreamConfig engine;  // the local engine's mode and rules; see service::LocalUpstream
+  // What requests with a known provider's credential use instead; null: they use these.
+  std::shared_ptr<const KnownTargets> known;
 
   // Takes over the entries of `previous`, which may be null, whose configuration has not changed.
   // Fails with kInvalidArgument if a route names no upstream, or a variable or file that an

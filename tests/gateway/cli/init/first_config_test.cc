@@ -40,7 +40,8 @@ TEST(FirstConfigTest, EachProviderIsAnUpstreamThatTheConfigurationTakes) {
       EXPECT_EQ(config.upstreams[0].name, provider.name);
       EXPECT_EQ(config.upstreams[0].dialect, provider.dialect);
       EXPECT_EQ(config.upstreams[0].base_url, provider.base_url);
-      EXPECT_EQ(config.upstreams[0].models.size(), provider.models.size());
+      EXPECT_EQ(config.upstreams[0].models, provider.models);
+      EXPECT_EQ(config.upstreams[0].endpoints, provider.endpoints);
       EXPECT_EQ(config.upstreams[0].api_key_env, is_lent ? provider.key_env : "");
       EXPECT_EQ(config.store.disk_cache_bytes, uint64_t{2} << 30);
     }
