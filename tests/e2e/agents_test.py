@@ -298,7 +298,7 @@ disk_cache = "20GiB"
 name = "openai"
 dialect = "openai"
 base_url = "https://api.openai.com/v1"
-models = ["gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*"]
+models = ["gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*", "text-embedding-*"]
 mode = "pin"
 [[upstream]]
 name = "anthropic"

@@ -18,6 +18,7 @@
 namespace kvgate::cli::init {
 namespace {
 
+constexpr std::string_view kProvidersDefault = "anthropic,openai";  // those of most agents
 constexpr std::string_view kDiskDefault = "16GiB";
 
 // One thing to be known: the flag that says it, or the question.
@@ -57,7 +58,7 @@ std::vector<Item> ItemsOf(InitArgs& args) {
            .flag = "--provider",
            .question = fmt::format("Which providers? {}, several with a comma, or none",
                                    fmt::join(providers, ", ")),
-           .otherwise = fmt::format("{}", fmt::join(providers, ",")),
+           .otherwise = std::string(kProvidersDefault),
            .check = CheckedBy(ParseProviders)},
           {.value = &args.agent,
            .flag = "--agent",
