@@ -25,6 +25,53 @@ def forms(entry):
 
 VERBS = {kind: Patterns(forms(entry.strip()) for line in lines for entry in line.split(","))
          for kind, lines in lexicon.sections(Path(__file__).resolve().parent / "verbs.txt").items()}
+# Verbs that ask for the same deed.
+ALIKE = """repair, fix, mend
+buy, purchase, acquire
+build, construct, erect
+find, discover
+hire, employ, engage
+help, assist
+cancel, call off
+postpone, put off
+choose, pick, select
+close, shut
+examine, inspect, look at
+throw away, discard
+taste, try
+leave, quit
+reject, turn down
+approve, accept
+destroy, wreck
+start, launch
+record, tape
+hide, conceal
+demolish, tear down
+organise, arrange
+describe, portray
+name, christen
+end, finish
+correct, amend
+shut down, turn off
+accompany, go with
+dismiss, fire
+publish, bring out
+renovate, restore
+deliver, bring"""
+MORE_FORMS = {"shut": "shut shut", "tear down": "tore down torn down", "find": "found found",
+              "build": "built built", "choose": "chose chosen", "leave": "left left",
+              "quit": "quit quit", "hide": "hid hidden", "bring": "brought brought",
+              "bring out": "brought out brought out", "go with": "went with gone with",
+              "put off": "put off put off", "throw away": "threw away thrown away",
+              "buy": "bought bought", "shut down": "shut down shut down",
+              "call off": "called off called off", "turn off": "turned off turned off",
+              "turn down": "turned down turned down", "look at": "looked at looked at"}
+SYNONYMS = {}
+for _line in ALIKE.split("\n"):
+    for _verb in _line.split(", "):
+        SYNONYMS.setdefault(_verb, []).extend(
+            forms(f"{other} {MORE_FORMS.get(other, '')}".strip())
+            for other in _line.split(", ") if other != _verb)
 OBJECTS = {"thing": ["the {thing}", "the {adjective} {thing}", "the {material} {thing}",
                      "{first}'s {thing}", "the {colour} {thing}", "the {thing} from {city}",
                      "the {ordinal} {thing}", "a {thing} of {material}"],
@@ -197,9 +244,12 @@ class Deed:
                 self.parts[part][1]
             text = rng.pick(QUESTIONS[part])
             # A part of who is not asked for, nor is what in the words of the answer.
-            kept, self.who = self.who, self.who.split(",")[0]
+            kept = self.who, self.base, self.past, self.participle
+            self.who = self.who.split(",")[0]
+            if self.base in SYNONYMS and rng.chance(0.3):
+                self.base, self.past, self.participle = rng.choice(SYNONYMS[self.base])
             question = self.put(text)
-            self.who = kept
+            self.who, self.base, self.past, self.participle = kept
             out.append((question if text[0] in "{ABCDEFGHIJKLMNOPQRSTUVWXYZ" else
                         question[:1].lower() + question[1:], answer))
         return out

@@ -12,13 +12,17 @@ from draw import Patterns
 from lexicon import WORDS, upper
 
 
-def chunks(rng, sentences, low=1, high=6):
+def groups(rng, sentences, low=1, high=6):
     out, at = [], 0
     while at < len(sentences):
         step = rng.randint(low, high)
-        out.append(" ".join(sentences[at:at + step]))
+        out.append(sentences[at:at + step])
         at += step
     return out
+
+
+def chunks(rng, sentences, low=1, high=6):
+    return [" ".join(group) for group in groups(rng, sentences, low, high)]
 
 
 def heading(rng):
@@ -161,12 +165,11 @@ def ticket(rng, lines):
 
 
 def changes(rng, lines):
-    out, major = [], rng.randint(2, 9)
-    for part in chunks(rng, lines, 2, 6):
-        major -= rng.choice([0, 1])
+    out = []
+    for part in groups(rng, lines, 2, 6):
         name = rng.choice(["Changes", "Release", "Update"])
         out.append(f"{name} {chr(65 + len(out) % 26)}\n" +
-                   "\n".join("- " + line for line in re.split(r"(?<=[.!?]) (?=[A-Z\"])", part)))
+                   "\n".join("- " + line for line in part))
     return "\n\n".join(out)
 
 
@@ -209,8 +212,7 @@ def messages_json(rng, lines):
 
 def slides(rng, lines):
     return "\n\n".join(f"Slide {n + 1}: {heading(rng)}\n" + "\n".join(
-        "- " + line for line in re.split(r"(?<=[.!?]) (?=[A-Z\"])", part))
-        for n, part in enumerate(chunks(rng, lines, 1, 4)))
+        "- " + line for line in part) for n, part in enumerate(groups(rng, lines, 1, 4)))
 
 
 def forum(rng, lines):
@@ -265,8 +267,8 @@ class Rows:
     def __init__(self, rng, rows, styles):
         style = rng.choice(styles)
         self.rng = rng
-        self.rows = [(row[0].entity.long, [(keyed(rng, f.name, style), f.value) for f in row])
-                     for row in rows]
+        self.rows = [(row[0].entity.long.replace('"', ""),
+                      [(keyed(rng, f.name, style), f.value) for f in row]) for row in rows]
         self.keys = list(dict.fromkeys(k for _, pairs in self.rows for k, _ in pairs))
 
 

@@ -39,7 +39,7 @@ class Corpus:
         self.rng = Draw.of(seed, part)
         self.longest = longest
         self.facts = facts.load()
-        self.weights = [WEIGHTS.get(fact.name.split(":")[0], 0.7) *
+        self.weights = [WEIGHTS.get(fact.name.split(":")[0], 0.5) *
                         (0.6 if fact.name.endswith(":reverse") else 1) for fact in self.facts]
         self.size = dict.fromkeys(SHARES, 0)
 

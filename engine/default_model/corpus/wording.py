@@ -270,8 +270,8 @@ def vary(rng, question):
     if rng.chance(0.25):
         old, new = rng.choice(SAME)
         question = question.replace(old, new, 1)
-    if rng.chance(0.4):
-        question = replaced(rng, question, rng.choice([0.2, 0.4, 0.6]))
+    if rng.chance(0.3):
+        question = replaced(rng, question, rng.choice([0.2, 0.4]))
     chance = rng.random()
     if chance < 0.12:
         return terse(question).lower() if rng.chance(0.6) else terse(question)
@@ -301,4 +301,4 @@ def ask(rng, kind, subject):
 
 def answer(rng, answers):
     """One of a fact's answers, mostly the first, so that it is learnt as the answer."""
-    return answers[0] if len(answers) == 1 or rng.random() < 0.75 else rng.choice(answers[1:])
+    return answers[0] if len(answers) == 1 or rng.random() < 0.85 else rng.choice(answers[1:])

@@ -115,10 +115,28 @@ SENTENCE_CASE = set("person material job food thing animal place count ordinal t
                     "instrument sport vehicle nickname purpose".split())
 
 
-def filler(rng):
+JOINTS = Patterns([", and {b}", ", but {b}", " because {b}", " while {b}", ", so {b}", "; {b}",
+                   ", as {b}", ", although {b}", ", and then {b}", " when {b}",
+                   ", which was a pity",
+                   ", as one could have expected", ", or so they say", ", if I remember",
+                   ", as always", ", to be honest", ", of course", ", at least for now"])
+
+
+def plain_filler(rng):
     text = SLOT.sub(lambda m: names.value(rng, m.group(1)), rng.pick(FILLER))
     text = re.sub(r"\ba ([aeiou])", r"an \1", text)
     return re.sub(r"\bA ([aeiou])", r"An \1", text)
+
+
+def filler(rng):
+    """A sentence that says nothing which is asked for, of one part or of two."""
+    text = plain_filler(rng)
+    if rng.chance(0.3):
+        other = plain_filler(rng).rstrip(".")
+        if not other.startswith("I "):
+            other = other[:1].lower() + other[1:]
+        text = text.rstrip(".") + rng.pick(JOINTS).replace("{b}", other) + "."
+    return text
 
 
 class Entity:
@@ -132,7 +150,8 @@ class Entity:
     @property
     def bare(self):
         """The name alone, which each way to say it has in it."""
-        return self.short.removeprefix("the ") if self.short != self.long else self.long
+        name = self.short.removeprefix("the ") if self.short != self.long else self.long
+        return name.strip('"')
 
 
 class Scene:
