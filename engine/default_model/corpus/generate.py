@@ -24,7 +24,7 @@ import tools  # noqa: E402
 from draw import Draw  # noqa: E402
 
 # Bytes of a hundred, by maker.
-SHARES = {"knowledge": 25, "reading": 38, "recall": 8, "tools": 23, "summary": 5,
+SHARES = {"knowledge": 23, "reading": 39, "recall": 9, "tools": 24, "summary": 4,
           "after_summary": 1}
 # Facts that people ask for first are said more often.
 WEIGHTS = {"kvgate": 3.0, "caching": 3.0, "providers": 2.5, "sessions": 2.5, "agents": 2.5,

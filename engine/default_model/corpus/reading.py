@@ -122,7 +122,7 @@ class Text:
                 lines.append(deed.sentence())
                 asked = deed.questions()
                 self.questions += [(q, a, None) for q, a in
-                                   rng.sample(asked, min(len(asked), 2))]
+                                   rng.sample(asked, min(len(asked), 3))]
         if rng.chance(0.45) or not lines:
             for _ in range(rng.choice([1, 1, 2, 3])):
                 sentence, asked = needles.make(rng)
@@ -179,7 +179,7 @@ def dressed(rng, question, whole):
 def length(rng, longest):
     """Characters of a text: most are short, because short ones teach most per second."""
     low, high = rng.choices([(40, 200), (200, 500), (500, 1200), (1200, 3500), (3500, 8000),
-                             (8000, 17000)], [31, 33, 20, 12, 3, 1])[0]
+                             (8000, 17000)], [34, 34, 21, 9, 1.6, 0.5])[0]
     return min(rng.randint(low, high), longest)
 
 
@@ -222,7 +222,7 @@ def conversation(rng, longest=16000):
         text = Text(rng, chars)
         if not text.questions:
             continue
-        count = rng.choice([1, 1, 2, 3, 4, 5, 6]) if chars < 600 else rng.choice([1, 3, 5, 7, 9])
+        count = rng.choice([1, 2, 3, 4, 6, 8]) if chars < 600 else rng.choice([2, 4, 6, 9, 12])
         asked = pairs(rng, text, count)
         messages = placed(rng, text.text, asked[0][0])
         if rng.chance(0.05) and len(asked) > 1:
