@@ -174,10 +174,20 @@ def after(rng):
     plan = Plan(rng)
     while not plan.parts["Facts"]:
         plan = Plan(rng)
-    fact = rng.choice(plan.parts["Facts"])
-    subject, verb, value = re.match(r"(.+?) (is called|is|runs on|costs|took) (.+)", fact).groups()
-    question = {"is": f"What is {subject[0].lower() + subject[1:]}?"}.get(
-        verb, f"What was said about {subject}?")
+    question, answer = asked(rng.choice(plan.parts["Facts"]))
     return {"kind": "summary", "messages": [
         {"role": "user", "content": BEGIN + plan.summary() + END + "\n\n" + question},
-        {"role": "assistant", "content": value if verb == "is" else fact + "."}]}
+        {"role": "assistant", "content": answer}]}
+
+
+def asked(fact):
+    """(question, answer) of a line of facts."""
+    pattern = r"(.+?) (is responsible for|is called|is in|is|runs on|costs|took) (.+)"
+    subject, verb, value = re.match(pattern, fact).groups()
+    subject = re.sub(r"^The ", "the ", subject)
+    if verb == "is responsible for":
+        return f"Who is responsible for {value}?", subject
+    return {"is": f"What is {subject}?", "is in": f"Where is {subject}?",
+            "is called": f"What is {subject} called?", "runs on": f"On what does {subject} run?",
+            "costs": f"How much does {subject} cost?",
+            "took": f"How long did {subject} take?"}[verb], value

@@ -182,6 +182,8 @@ class CorpusTest(ModelCase):
         for item in HELDOUT["reading"]:
             self.assertNotIn(item["text"].lower()[:40], text)
         names = {archetype[0] for archetype in tools.ARCHETYPES.all}
+        names |= {tool["function"]["name"] for made in self.conversations
+                  for tool in made.get("tools", [])}
         self.assertFalse(len(names & set(HELDOUT["toolbox"])))
         verbs = {word for each, _ in toolbox.VERBS.all for word in each}
         objects = {word for each, _ in toolbox.OBJECTS.all for word in each}
