@@ -242,6 +242,7 @@ class Deed:
         for part in ["who", "what", *self.parts]:
             answer = {"who": self.who.rstrip(","), "what": self.what}.get(part) or \
                 self.parts[part][1]
+            answer = answer.strip('"')
             text = rng.pick(QUESTIONS[part])
             # A part of who is not asked for, nor is what in the words of the answer.
             kept = self.who, self.base, self.past, self.participle

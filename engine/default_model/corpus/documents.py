@@ -242,7 +242,8 @@ def report(rng, lines):
 
 
 def run_on(rng, lines):
-    return rng.choice(["; ", " ... ", " / ", " + ", " | "]).join(line.rstrip(".") for line in lines)
+    return rng.choice(["; ", " ... ", " / ", " + ", " | "]).join(
+        re.sub(r"(?<!\.m)(?<!Inc)\.$", "", line) for line in lines)
 
 
 PROSE = Patterns([paragraph, paragraphs, titled, plain_lines, bullets, numbered, letter, mail,

@@ -343,6 +343,7 @@ KINDS = {"number": number, "decimal": decimal, "date": date, "time": time, "addr
          "instrument": of("instruments"), "sport": of("sports"), "reason": of("reasons"),
          "purpose": of("purposes"), "adjective": of("adjectives"), "spot": of("places"),
          "relative": lambda rng: rng.choice(RELATIVES), "amount": amount,
+         "digit": lambda rng: str(rng.randint(1, 9)), "int": lambda rng: str(rng.randint(1, 500)),
          "weekday": lambda rng: rng.choice(WEEKDAYS), "month": lambda rng: rng.choice(MONTHS),
          "year": lambda rng: str(rng.randint(1650, 2032)),
          "length": unit("m", "meters", "feet", "cm", "mm", "inches"),

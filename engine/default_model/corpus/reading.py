@@ -6,15 +6,21 @@ reading helps; a text has more facts than are asked for, often with the same att
 entity, so that it does not do to look for a value of the right kind.
 """
 
+import re
+
 import deeds
 import documents
+import facts
 import needles
 import wording
 import world
+from draw import Patterns
 from lexicon import upper
 from world import FORMS
 
 MISSING = "The text does not say."
+# What the model knows by heart may stand in a text as well.
+KNOWN = Patterns(sorted({fact.answers[0] for fact in facts.load() if len(fact.answers[0]) > 40}))
 
 
 class Text:
@@ -112,7 +118,7 @@ class Text:
             scene = made.scene
             self.ask_world(made)
             said = rng.sample(made.facts, len(made.facts)) if rng.chance(0.5) else made.facts
-            lines += [fact.sentence(rng) for fact in said]
+            lines += world.sentences(rng, said)
         if kind >= 0.62 or rng.chance(0.25):
             scene = scene or world.Scene(rng)
             kinds = rng.sample(sorted(deeds.VERBS), rng.choice([1, 2, 3])) if rng.chance(0.6) \
@@ -137,11 +143,11 @@ class Text:
         out = list(lines)
         at = rng.random() * 2  # beginnings, middles and ends of texts have facts alike
         while size < self.chars * 0.95:
-            more = world.filler(rng)
+            more = world.filler(rng) if rng.chance(0.92) else rng.pick(KNOWN)
             out.insert(int(rng.random() ** at * (len(out) + 1)) if rng.chance(0.7) else
                        rng.randint(0, len(out)), more)
             size += len(more) + 1
-        return rng.pick(documents.PROSE)(rng, [upper(line) for line in out])
+        return rng.pick(documents.PROSE)(rng, [ended(line) for line in out])
 
     def asked(self, count):
         """So many of the questions."""
@@ -150,6 +156,11 @@ class Text:
         if self.more and rng.chance(0.3):
             chosen.insert(rng.randint(0, len(chosen)), rng.choice(self.more))
         return chosen
+
+
+def ended(line):
+    """A line as a sentence: with a capital, and one full stop behind "p.m." and the like."""
+    return upper(re.sub(r"(?<!\.)\.\.$", ".", line))
 
 
 def lower_first(question):

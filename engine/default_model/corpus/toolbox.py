@@ -13,8 +13,6 @@ from draw import Patterns
 from lexicon import WORDS, upper
 
 HERE = Path(__file__).resolve().parent
-names.KINDS["digit"] = lambda rng: str(rng.randint(1, 9))
-names.KINDS["int"] = lambda rng: str(rng.randint(1, 500))
 
 
 class Parameter:

@@ -89,6 +89,15 @@ def read_archetypes(path=Path(__file__).parent / "tools.txt"):
     return out
 
 
+WRAPPED = Patterns([
+    "{q} Please.", "Please do this: {q}", "I'm in a hurry. {q}", "Could you help me? {q}",
+    "{q} Thanks in advance.", "Hello assistant, {q}", "My request: {q}", "One more thing: {q}",
+    "{q} Can you do that?", "Can you do this for me? {q}", "It's me again. {q}", "Hey! {q}",
+    "{q} It is important.", "If possible: {q}", "Next task: {q}", "{q} Tell me when it is done.",
+    "I have a task for you. {q}", "For my colleague: {q}", "{q} No hurry.", "Well, {q}",
+    "Let me think. {q}", "Listen: {q}", "Sorry to bother you. {q}", "{q} You know what I mean.",
+    "First of all: {q}", "Right, {q}", "Now then: {q}", "{q} That is all.", "Do it: {q}",
+    "Here is what I want: {q}"])
 ARCHETYPES = Patterns(read_archetypes())
 
 
@@ -150,7 +159,9 @@ class NamedTool:
             request = request.replace("{" + key + "}", said.replace("_", " ")
                                       if "/" in kind else said)
         request = re.sub(r"\b([Aa]) (?=[aeio])", r"\1n ", upper(request))
-        return (wording.around(rng, request) if rng.chance(0.3) else request), arguments
+        if rng.chance(0.2):
+            return rng.pick(WRAPPED).replace("{q}", request), arguments
+        return (wording.around(rng, request) if rng.chance(0.2) else request), arguments
 
 
 def words_of(tools):

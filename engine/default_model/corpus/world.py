@@ -228,6 +228,14 @@ class Fact:
         form = natural if natural is not None and rng.chance(0.65) else FORMS["statements"]
         return self.put(rng.pick(form), rng)
 
+    def clause(self, rng):
+        """What can be said of an entity that the sentence has named: "costs 40 euros"; or None."""
+        natural = self.attribute.statements
+        forms = [form for form in natural.of(rng.part) if form.startswith("{E} ")] \
+            if natural and self.old is None else []
+        text = rng.choice(forms)[4:].rstrip(".") if forms else None
+        return None if text is None or "{e}" in text else self.put(text, rng)
+
     def question(self, rng, name=None):
         """(question, answer)."""
         if self.old is not None:
@@ -253,6 +261,25 @@ class Fact:
         if self.kind not in SENTENCE_CASE:
             text = text.replace("{V}", "{v}")
         return put(text, a=self.name, v=self.value, k=self.entity.noun), self.entity.bare
+
+
+def sentences(rng, facts):
+    """Facts as sentences; two of one entity are sometimes said in one."""
+    out, at = [], 0
+    while at < len(facts):
+        first, two = facts[at], facts[at:at + 2]
+        clauses = [fact.clause(rng) for fact in two] if rng.chance(0.3) else []
+        if len(clauses) == 2 and all(clauses) and two[0].entity is two[1].entity:
+            name = first.entity.said(rng)
+            name = name if first.entity.is_name else upper(name)
+            joint = rng.choice([" and ", " and ", ", and ", " and also ", " but ", ", "])
+            end = ", as we all know" if joint == ", " else ""
+            out.append(f"{name} {clauses[0]}{joint}{clauses[1]}{end}.")
+            at += 2
+        else:
+            out.append(first.sentence(rng))
+            at += 1
+    return out
 
 
 def coin(rng, used):
