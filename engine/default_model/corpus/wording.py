@@ -294,8 +294,40 @@ def vary(rng, question):
     return question
 
 
+WHAT_IS = Patterns([
+    "What's {s}?", "Tell me {s}.", "{s}?", "Do you know {s}?", "Can you tell me {s}?", "Name {s}.",
+    "I need to know {s}.", "Please tell me {s}.", "{s}, what is it?", "I am looking for {s}.",
+    "What would be {s}?", "Could you say what {s} is?", "I wonder what {s} is.", "Say {s}.",
+    "Remind me of {s}.", "What exactly is {s}?", "I forgot {s}.", "Give me {s}."])
+WHICH = Patterns([
+    "Tell me which {n} {r}.", "Do you know which {n} {r}?", "I wonder which {n} {r}.",
+    "What {n} {r}?", "Can you say which {n} {r}?", "I am looking for the {n} that {r}.",
+    "Is there any {n} that {r}?", "Which {n} {r}, please?", "I need to know which {n} {r}.",
+    "Please tell me which {n} {r}.", "Which is the {n} that {r}?", "Name the {n} that {r}."])
+HELPERS = "do does did can could should must may is are will would has have".split()
+
+
+def recast(rng, question):
+    """A whole question in another form of its kind; as it is, if its kind is not known."""
+    bare = question.rstrip("?.")
+    if (found := re.match(r"How (?:do|can|could|should) (?:I|we|you) (.+)", bare)):
+        return ask(rng, "how", found.group(1))
+    if (found := re.match(r"What(?: is|'s) ((?:the|a|an|my|your) .+(?<! for))$", bare)):
+        return expand(rng, rng.pick(WHAT_IS)).replace("{s}", found.group(1))
+    if (found := re.match(r"Why (.+)", bare)):
+        return ask(rng, "why", found.group(1))
+    if (found := re.match(r"Which (\w+) ((\w+s) .+)", bare)) and \
+            not set(found.group(2).split()) & set(HELPERS):
+        return rng.pick(WHICH).replace("{n}", found.group(1)).replace("{r}", found.group(2))
+    if question.endswith("?") and bare.split()[0].lower() in HELPERS:
+        return ask(rng, "is", bare[:1].lower() + bare[1:])
+    return question
+
+
 def ask(rng, kind, subject):
     """A question of a kind about a subject."""
+    if kind == "q":
+        return recast(rng, subject) if rng.chance(0.45) else subject
     return expand(rng, rng.pick(KINDS[kind])).replace("{s}", subject)
 
 
