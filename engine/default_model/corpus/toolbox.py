@@ -15,6 +15,22 @@ from lexicon import WORDS, upper
 HERE = Path(__file__).resolve().parent
 
 
+EXAMPLES = Patterns(["{d}, for example {v}", "{d}, like {v}", "{d} (e.g. {v})", "{d}: {v} or so",
+                     "{d}, such as \"{v}\"", "{d}. Example: {v}"])
+MORE = Patterns(["{d}", "{d}", "{d}", "{d}.", "{d} of the request", "{d}, as the user says it",
+                 "{d}, in words", "Say here: {l}", "{d} (text)", "{d} that is meant"])
+
+
+def described(rng, text, kind, enum):
+    """A parameter's description, sometimes with an example, which is no value of the request."""
+    if kind and not enum and rng.chance(0.15):
+        value = names.value(rng, kind).replace('"', "")
+        return rng.pick(EXAMPLES).replace("{d}", text).replace("{v}", value)
+    if enum and rng.chance(0.15):
+        return f"{text}: {' or '.join(enum)}"
+    return rng.pick(MORE).replace("{d}", text).replace("{l}", text[:1].lower() + text[1:])
+
+
 class Parameter:
     """One of a tool: its name there, its type, and how requests say its value."""
 
@@ -30,7 +46,11 @@ class Parameter:
         if self.enum:
             entry["enum"] = self.enum
         if rng.chance(0.6):
-            entry["description"] = self.description
+            entry["description"] = described(rng, self.description, self.kind, self.enum)
+        if self.type == "integer" and rng.chance(0.06):
+            entry["minimum"] = rng.choice([0, 1])
+        if self.type == "boolean" and rng.chance(0.15):
+            entry["default"] = False
         return entry
 
     def value(self, rng):

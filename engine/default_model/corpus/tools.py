@@ -101,6 +101,12 @@ WRAPPED = Patterns([
 ARCHETYPES = Patterns(read_archetypes())
 
 
+PURPOSES = Patterns([
+    "{d}", "{d}", "{d}", "{d}.", "{d}.", "{d}.", "Use this to {l}.", "Call it to {l}.",
+    "This tool can {l}.", "{d} for the user.", "Lets you {l}.", "Tool to {l}.",
+    "{d} and return the result.", "Use it when somebody wants to {l}.", "A function to {l}."])
+
+
 class NamedTool:
     """A tool as people have them, often with other names than those of tools.txt."""
 
@@ -131,11 +137,15 @@ class NamedTool:
                 entry["type"] = "number"
             if "/" in kind:
                 entry["enum"] = kind.split("/")
-            if rng.chance(0.35):
-                entry["description"] = "The " + key.replace("_", " ")
+            if rng.chance(0.5):
+                entry["description"] = toolbox.described(
+                    rng, rng.choice(["The ", "Which ", "Name of the "]) + key.replace("_", " "),
+                    kind, entry.get("enum"))
         required = [self.keys[key] for key, _, optional in self.kinds if not optional]
         return {"type": "function", "function": {
-            "name": self.name, "description": self.description + rng.choice(["", "."]),
+            "name": self.name,
+            "description": rng.pick(PURPOSES).replace("{d}", self.description).replace(
+                "{l}", self.description[:1].lower() + self.description[1:]),
             "parameters": {"type": "object", "properties": properties, "required": required}}}
 
     def ask(self, rng):
