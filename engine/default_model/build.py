@@ -61,11 +61,11 @@ class Build:
             say(f"{name}: {path.stat().st_size / 1e6:.1f} MB, {time.monotonic() - begin:.0f} s")
         return path
 
-    def corpus(self, name, megabytes, seed):
+    def corpus(self, name, megabytes, seed, part="train"):
         from generate import Corpus
 
         def write(path):
-            corpus = Corpus(seed, 2000 if self.args.small else 16000)
+            corpus = Corpus(seed, 2000 if self.args.small else 16000, part)
             with open(path, "w", encoding="utf-8") as out:
                 for made in corpus.conversations(megabytes * 1e6):
                     out.write(json.dumps(made, ensure_ascii=False) + "\n")
@@ -123,10 +123,13 @@ class Build:
 
     def run(self):
         train = self.corpus("train", self.args.megabytes, self.args.seed)
-        heldout = self.corpus("heldout", 0.2 if self.args.small else 1.0, HELDOUT_SEED)
+        few = 0.2 if self.args.small else 1.0
+        heldout = self.corpus("heldout", few, HELDOUT_SEED)
+        unseen = self.corpus("unseen", few, HELDOUT_SEED, "unseen")
         tokenizer = self.tokenizer(train)
         self.tokens(tokenizer, train, "train")
         self.tokens(tokenizer, heldout, "heldout")
+        self.tokens(tokenizer, unseen, "unseen")
         self.train()
         self.export()
         if not self.args.no_evaluation:
@@ -138,7 +141,7 @@ def main():
     parser.add_argument("--out", required=True, help="the GGUF file to write")
     parser.add_argument("--work", help="folder of the steps' results (default: OUT.work)")
     parser.add_argument("--minutes", type=float, default=100, help="of training")
-    parser.add_argument("--megabytes", type=float, help="of the corpus (default: 150; small: 2)")
+    parser.add_argument("--megabytes", type=float, help="of the corpus (default: 100; small: 2)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     parser.add_argument("--type", default="q8_0", help="format of the matrices")

@@ -19,7 +19,7 @@ LENGTHS = [48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640
 PROMPT, SAID, READ = 0, 1, 2
 WEIGHT_SAID, WEIGHT_READ = 1.0, 2.0  # answers that are read from a text are short
 PROMPT_SHARE, PROMPT_WEIGHT = 0.15, 0.2
-READING = ("reading", "needle", "copying")
+READING = ("reading", "recall")
 
 
 def encode(tokenizer, corpus, prefix, context):

@@ -3,10 +3,11 @@
 
     train.py --work DIR --minutes 100 [--resume]
 
-DIR has `tokenizer.json`, `train.*.npy` and `heldout.*.npy` (build.py writes them) and gets
-`checkpoint.pt` every two minutes (written beside, synced, renamed: a kill costs at most that) and
-`curve.csv`. Learning rate and curriculum follow the share of the minutes that has passed, so that
-the budget holds on any machine; a run on a faster one sees more tokens.
+DIR has `tokenizer.json`, `train.*.npy`, `heldout.*.npy` and, where it is to be looked at as well,
+`unseen.*.npy` (build.py writes them), and gets `curve.csv` and, every two minutes, `checkpoint.pt`
+(written beside, synced, renamed: a kill costs at most that). Learning rate and curriculum follow
+the share of the minutes that has passed, so that the budget holds on any machine; a run on a faster
+one sees more tokens.
 """
 
 import argparse
@@ -41,7 +42,9 @@ from optimizer import Optimizer  # noqa: E402
 CHECKPOINT_SECONDS = 120
 HELDOUT_SECONDS = 300
 HELDOUT_BATCHES = 16
+HELDOUT_COLUMNS = ["heldout", "said", "read", "unseen", "unseen_said", "unseen_read"]
 LEFT_OUT_MAX = 20
+PROBE_STEADY, PROBE_SECONDS = 40, 20.0  # rounds of products, of which type is faster
 SMALL = {"num_layers": 2, "hidden_dim": 64, "num_heads": 2, "num_kv_heads": 1, "head_dim": 32,
          "rotary_dim": 16, "ffn_dim": 96, "vocab_size": 768}
 # Share of the time from which on rows of a length are seen. Short ones first: a step over them
@@ -62,25 +65,44 @@ def rate_at(share, warm_up=0.01, falls_from=0.35):
     return max(0.01, (1.0 - share) / (1.0 - falls_from))
 
 
-def speed_of(dtype):
-    """G operations per second in products of a type; the best of several, as others run too."""
+def product_seconds(dtype, count=4):
+    """The least of the times of a few products of a type; other work can only make it longer."""
     a, b = torch.randn(256, 256).to(dtype), torch.randn(256, 256).to(dtype)
     times = []
-    for _ in range(6):
+    for _ in range(count):
         begin = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - begin)
-    return 2 * 256 ** 3 / min(times) / 1e9
+    return min(times)
+
+
+def compare_types(measure=product_seconds, clock=time.perf_counter):
+    """The least seconds of a product in f32 and in bf16.
+
+    Both are measured in turn until the ratio of the two minima has stayed within a twentieth for
+    PROBE_STEADY rounds: beside other work a few products say nothing, as one type may have had the
+    cores and the other not. PROBE_SECONDS bound it.
+    """
+    best = {torch.float32: math.inf, torch.bfloat16: math.inf}
+    begin, steady, ratio = clock(), 0, None
+    while steady < PROBE_STEADY and clock() - begin < PROBE_SECONDS:
+        for dtype in best:
+            best[dtype] = min(best[dtype], measure(dtype))
+        now = best[torch.float32] / best[torch.bfloat16]
+        steady = steady + 1 if ratio is not None and abs(now / ratio - 1) < 0.05 else 0
+        ratio = now
+    return best
 
 
 def choose_type(device):
     """bf16 on a GPU; on a CPU what is faster here."""
     if device != "cpu":
         return torch.bfloat16
-    speeds = {dtype: speed_of(dtype) for dtype in (torch.float32, torch.bfloat16)}
-    chosen = max(speeds, key=speeds.get)
-    if speeds[chosen] < 20:
-        print(f"products run at {speeds[chosen]:.0f} GFLOP/s only: the model will see few tokens. "
+    best = compare_types()
+    chosen = min(best, key=best.get)
+    speed = 2 * 256 ** 3 / best[chosen] / 1e9
+    if speed < 20:
+        print(f"products run at {speed:.0f} GFLOP/s only: the model will see few tokens. "
               "f32 gets faster with libopenblas0-pthread, bf16 with a CPU that has avx512_bf16",
               flush=True)
     return chosen
@@ -109,7 +131,9 @@ class Training:
         circuits.write(self.model, seed)
         self.optimizer = Optimizer(self.model.weights, optimizer, dtype=dtype)
         self.batches = Batches(self.work / "train", seed)
-        self.heldout = Batches(self.work / "heldout", seed, tokens_max=4096)
+        self.heldout = {name: Batches(self.work / name, seed, tokens_max=4096)
+                        for name in ("heldout", "unseen")
+                        if (self.work / f"{name}.begins.npy").exists()}
         self.tokens_per_step = tokens_per_step
         self.step_number, self.tokens, self.seconds, self.smooth = 0, 0, 0.0, None
         self.rows = []  # of the curve
@@ -173,16 +197,21 @@ class Training:
         return total / weight
 
     @torch.no_grad()
-    def heldout_loss(self):
-        """Nats per token that is said, in a part of the corpus that is never trained on."""
+    def heldout_loss(self, name):
+        """Nats per token: of all, of what is said, and of what is read.
+
+        "heldout" has the patterns of what is trained on and other values; "unseen" has patterns
+        that are in no text that is trained on.
+        """
+        batches = self.heldout[name]
         self.model.cast()
         total = {1.0: 0.0, 2.0: 0.0}
         count = {1.0: 0, 2.0: 0}
         random = numpy.random.RandomState(1)
-        self.heldout.state = {i: 0 for i in self.heldout.rows}
+        batches.state = {i: 0 for i in batches.rows}
         for _ in range(HELDOUT_BATCHES):
             # Without the share of the prompt that a step learns beside what is said.
-            tokens, weights = self.heldout.draw(random, 2048, self.device, prompts=False)
+            tokens, weights = batches.draw(random, 2048, self.device, prompts=False)
             _, logs, places = self.model.loss(tokens, weights)
             marks = weights[:, 1:].reshape(-1)[places]
             for mark in total:
@@ -191,16 +220,19 @@ class Training:
         said, read = (total[m] / max(1, count[m]) for m in (1.0, 2.0))
         return (total[1.0] + total[2.0]) / max(1, count[1.0] + count[2.0]), said, read
 
-    def log(self, loss, heldout=None):
+    def log(self, loss, found=None):
+        """A row of the curve; `found` has the losses of the texts that are held out."""
         row = {"minutes": round(self.seconds / 60, 2), "step": self.step_number,
                "tokens": self.tokens, "rate": round(rate_at(self.share), 4),
-               "train": round(loss, 4), "heldout": "", "said": "", "read": ""}
-        if heldout is not None:
-            row.update(zip(("heldout", "said", "read"), (round(x, 4) for x in heldout)))
+               "train": round(loss, 4), **dict.fromkeys(HELDOUT_COLUMNS, "")}
+        for name, losses in (found or {}).items():
+            columns = [c for c in HELDOUT_COLUMNS if c.startswith("unseen") == (name == "unseen")]
+            row.update(zip(columns, (round(x, 4) for x in losses)))
         self.rows.append(row)
 
         def write(out):
-            text = [",".join(row)] + [",".join(map(str, r.values())) for r in self.rows]
+            text = [",".join(row)] + [",".join(str(r.get(key, "")) for key in row)
+                                      for r in self.rows]
             out.write(("\n".join(text) + "\n").encode())
         write_whole(self.work / "curve.csv", write)
 
@@ -229,10 +261,11 @@ class Training:
         self.save()
 
     def show_heldout(self):
-        found = self.heldout_loss()
+        found = {name: self.heldout_loss(name) for name in self.heldout}
         self.log(self.smooth, found)
-        print(f"held out: {found[0]:.3f} nats a token (said {found[1]:.3f}, read {found[2]:.3f})",
-              flush=True)
+        for name, (whole, said, read) in found.items():
+            print(f"{name}: {whole:.3f} nats a token (said {said:.3f}, read {read:.3f})",
+                  flush=True)
 
 
 def main():

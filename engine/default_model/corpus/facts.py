@@ -5,9 +5,11 @@ A Fact has `ask(rng)`, a question, and `answers`. Standard library only.
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import wording
+from draw import Patterns
 
 HERE = Path(__file__).resolve().parent
 KEYS = HERE.parents[2] / "gateway/config/KEYS.md"
@@ -17,18 +19,22 @@ KEYS = HERE.parents[2] / "gateway/config/KEYS.md"
 class Fact:
     name: str
     forms: list = field(default_factory=list)  # (kind, wordings of the subject)
-    templates: list = field(default_factory=list)  # whole questions, as a grammar
+    templates: Patterns | None = None  # whole questions, as a grammar
     answers: list = field(default_factory=list)
     meaning: str = ""  # stands for {v} in templates, and may be said in part
+
+    @cached_property
+    def subjects(self):
+        """(kind, subject); that of a kind of questions counts twice, as it can be asked in many."""
+        return Patterns(pair for kind, subjects in self.forms for subject in subjects
+                        for pair in [(kind, subject)] * (1 if kind == "q" else 2))
 
     def ask(self, rng):
         # A subject has many templates, a whole question only itself.
         if self.templates:
-            text = wording.expand(rng, rng.choice(self.templates))
+            text = wording.expand(rng, rng.pick(self.templates))
             return text.replace("{v}", wording.loosen(rng, self.meaning))
-        weights = [len(subjects) * (1 if kind == "q" else 2) for kind, subjects in self.forms]
-        kind, subjects = rng.choices(self.forms, weights)[0]
-        return wording.ask(rng, kind, rng.choice(subjects))
+        return wording.ask(rng, *rng.pick(self.subjects))
 
 
 def read_prose(path):
@@ -63,11 +69,11 @@ def of_row(table, row):
         if by_name is None:
             fact.forms = [("what", [row["k"]])]
         else:
-            fact.templates = [fill(text, row) for text in by_name]
+            fact.templates = Patterns(fill(text, row) for text in by_name)
         yield fact
     if by_meaning is not None:
         yield Fact(name + ":reverse",
-                   templates=[text.replace("{k}", row["k"]) for text in by_meaning],
+                   templates=Patterns(text.replace("{k}", row["k"]) for text in by_meaning),
                    meaning=row["v"], answers=[fill(text, row) for text in says_name])
 
 

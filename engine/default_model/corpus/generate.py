@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the corpus: one conversation a line, as JSON. The same seed gives the same bytes.
 
-Usage: generate.py --out FILE [--megabytes 60] [--seed 1] [--longest 16000]
+Usage: generate.py --out FILE [--megabytes 60] [--seed 1] [--part train] [--longest 16000]
 Standard library only.
 """
 
@@ -16,76 +16,76 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import chat  # noqa: E402
 import facts  # noqa: E402
-import names  # noqa: E402
-import needles  # noqa: E402
 import reading  # noqa: E402
+import recall  # noqa: E402
 import summaries  # noqa: E402
 import talk  # noqa: E402
 import tools  # noqa: E402
+from draw import Draw  # noqa: E402
 
-# Conversations of a hundred, by maker.
-SHARES = {"knowledge": 42, "reading": 16, "needle": 12, "copying": 12, "tools": 6,
-          "named_tools": 6, "summary": 4, "after_summary": 2}
+# Bytes of a hundred, by maker.
+SHARES = {"knowledge": 23, "reading": 39, "recall": 9, "tools": 24, "summary": 4,
+          "after_summary": 1}
 # Facts that people ask for first are said more often.
-WEIGHTS = {"kvgate": 3.0, "caching": 3.0, "providers": 2.5, "sessions": 2.5, "terms": 1.5,
-           "commands": 1.5, "causes": 1.5, "headers": 1.5, "endpoints": 1.2, "errors": 1.5}
+WEIGHTS = {"kvgate": 3.0, "caching": 3.0, "providers": 2.5, "sessions": 2.5, "agents": 2.5,
+           "engine": 2.5, "operations": 2.5, "terms": 1.5, "commands": 1.5, "causes": 1.5,
+           "headers": 1.5, "endpoints": 1.2, "errors": 1.5}
 
 
 class Corpus:
-    def __init__(self, seed, longest=16000):
-        self.rng = random.Random(seed)
+    """`part` is "train", or "unseen" for texts of patterns that "train" has none of (draw.py)."""
+
+    def __init__(self, seed, longest=16000, part="train"):
+        self.rng = Draw.of(seed, part)
         self.longest = longest
         self.facts = facts.load()
-        self.weights = [WEIGHTS.get(fact.name.split(":")[0], 0.8) *
+        self.weights = [WEIGHTS.get(fact.name.split(":")[0], 0.5) *
                         (0.6 if fact.name.endswith(":reverse") else 1) for fact in self.facts]
-        self.known = [fact.answers[0] for fact in self.facts if len(fact.answers[0]) > 40]
+        self.size = dict.fromkeys(SHARES, 0)
 
     def fact_turns(self, rng):
         return facts.turns(rng, rng.choices(self.facts, self.weights)[0])
 
     def any_turns(self, rng):
         chance = rng.random()
-        if chance < 0.84:
+        if chance < 0.86:
             return self.fact_turns(rng)
-        return talk.unknown(rng) if chance < 0.92 else talk.small(rng)
+        return talk.unknown(rng) if chance < 0.94 else talk.small(rng)
 
     def knowledge(self):
         """Questions one after the other; sometimes something said in passing is asked for later."""
         rng, messages, later = self.rng, [], None
-        if rng.random() < 0.25:
-            messages.append({"role": "system", "content": rng.choice(tools.SYSTEMS)})
-        for index in range(rng.choice([1, 1, 1, 2, 2, 3, 4, 6])):
-            if index == 0 and rng.random() < 0.15:
-                said, later = needles.remembered(rng)
+        if rng.chance(0.12):
+            messages.append({"role": "system", "content": rng.pick(tools.SYSTEMS)})
+        for index in range(rng.choice([1, 1, 1, 2, 2, 3, 4])):
+            if index == 0 and rng.chance(0.12):
+                said, later = reading.said_before(rng)
                 messages += said
             messages += self.any_turns(rng)
         messages += later or []
         return {"kind": "knowledge", "messages": messages}
 
     def make(self):
-        rng = self.rng
-        maker = rng.choices(list(SHARES), list(SHARES.values()))[0]
+        """The next conversation, by the maker that is farthest behind its share."""
+        rng, total = self.rng, sum(self.size.values())
+        maker = min(SHARES, key=lambda name: self.size[name] - SHARES[name] / 100 * (total + 1))
         made = {
             "knowledge": self.knowledge,
             "reading": lambda: reading.conversation(rng, self.longest),
-            "needle": lambda: needles.conversation(rng, self.known, self.longest),
-            "copying": lambda: reading.copying(rng),
+            "recall": lambda: recall.conversation(rng),
             "tools": lambda: tools.conversation(rng, self.any_turns),
-            "named_tools": lambda: tools.named_conversation(rng, self.any_turns),
             "summary": lambda: summaries.conversation(rng),
             "after_summary": lambda: summaries.after(rng),
         }[maker]()
-        if made["kind"] in ("reading", "needle", "copying") and rng.random() < 0.15:
+        if made["kind"] in ("reading", "recall") and rng.chance(0.06):
             made["messages"] += self.any_turns(rng)
         check(made)
+        self.size[maker] += len(chat.render(made).encode())
         return made
 
     def conversations(self, bytes_max):
-        size = 0
-        while size < bytes_max:
-            made = self.make()
-            size += len(chat.render(made).encode())
-            yield made
+        while sum(self.size.values()) < bytes_max:
+            yield self.make()
 
 
 def check(conversation):
@@ -106,9 +106,11 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--megabytes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", choices=["train", "unseen"], default="train",
+                        help="unseen: of the patterns that train has none of")
     parser.add_argument("--longest", type=int, default=16000, help="characters of a text")
     args = parser.parse_args()
-    corpus = Corpus(args.seed, args.longest)
+    corpus = Corpus(args.seed, args.longest, args.part)
     with open(args.out, "w", encoding="utf-8") as out:
         for made in corpus.conversations(args.megabytes * 1e6):
             out.write(json.dumps(made, ensure_ascii=False) + "\n")

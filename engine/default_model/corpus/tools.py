@@ -1,169 +1,198 @@
-"""Conversations with tools: random tools, requests for one of them, results. Standard library only.
+"""Conversations with tools: requests, calls, results, and requests that no tool fits.
 
-A tool is made of a verb, an object and parameters, whose names and values come from tables or are
-coined, so that only the given list tells what can be called and how.
+Tools are random ones (toolbox.py) and those of tools.txt, whose requests are in people's words; a
+list of tools may have both. Standard library only.
 """
 
 import json
+import re
 from pathlib import Path
 
 import names
+import toolbox
 import wording
+from draw import Patterns
+from lexicon import upper
 
-VERBS = """get find list show create delete update send open close start stop read write check
-fetch search add remove book cancel set convert compute translate rename move copy run build test
-deploy restart count rate play pause lock unlock print scan order pay refund invite assign archive
-restore download upload sort merge split measure notify schedule enable disable resize rotate sign
-verify lookup query edit record block draw""".split()
-OBJECTS = """weather file user order ticket invoice message mail event meeting room task note
-record table image video song playlist light door window heating server service database backup
-branch commit report account payment parcel flight train hotel recipe product stock price
-exchange_rate currency translation word route map address contact customer project folder log
-alarm timer reminder sensor device camera printer document page comment review vote score game
-player team book article license key certificate job pipeline test container image_tag volume
-network route_table subscription coupon warehouse shipment vehicle ride table_row dashboard metric
-query calendar""".split()
-# name: (type, kind of value, how a request says it, description)
-PARAMETERS = {
-    "city": ("string", "city", ["in {}", "for {}", "at {}"], "The city"),
-    "name": ("string", "coined", ["named {}", "called {}", "with the name {}"], "The name"),
-    "path": ("string", "path", ["{}", "at {}", "with the path {}"], "Path of the file"),
-    "id": ("string", "code", ["{}", "with the id {}", "number {}"], "The id"),
-    "date": ("string", "date", ["on {}", "for {}"], "The date"),
-    "time": ("string", "time", ["at {}", "from {} on"], "The time"),
-    "count": ("integer", "small", ["{} times", "with count {}", "for {} of them"], "How many"),
-    "limit": ("integer", "small", ["at most {}", "limited to {}", "no more than {}"],
-              "At most so many"),
-    "amount": ("number", "decimal", ["of {}", "with the amount {}", "over {}"], "The amount"),
-    "user": ("string", "person", ["for {}", "of {}", "by {}"], "Who it is for"),
-    "query": ("string", "phrase", ["about {}", "for {}", "with {}"], "What is looked for"),
-    "text": ("string", "phrase", ["saying \"{}\"", "with the text \"{}\"", "\"{}\""], "The text"),
-    "colour": ("string", "colour", ["in {}", "with the colour {}"], "The colour"),
-    "host": ("string", "host", ["on {}", "at {}"], "The machine"),
-    "email": ("string", "mail", ["to {}", "for {}"], "The address"),
-    "level": ("integer", "small", ["at level {}", "with level {}"], "The level"),
-    "port": ("integer", "number", ["on port {}", "with port {}"], "The port"),
-    "version": ("string", "version", ["in version {}", "with version {}"], "The version"),
-    "title": ("string", "phrase", ["titled {}", "with the title {}"], "The title"),
-    "unit": ("string", ["celsius", "fahrenheit", "kelvin"], ["in {}"], "The unit"),
-    "format": ("string", ["json", "csv", "pdf", "xml", "text"], ["as {}", "in the format {}"],
-               "The format"),
-    "priority": ("string", ["low", "normal", "high", "urgent"], ["with {} priority"],
-                 "The priority"),
-    "language": ("string", ["en", "de", "fr", "es", "it", "nl"], ["into {}", "in {}"],
-                 "The language"),
-    "size": ("string", ["small", "medium", "large"], ["in size {}"], "The size"),
-    "force": ("boolean", None, ["by force", "without asking"], "Do it without asking"),
-    "recursive": ("boolean", None, ["with all subfolders", "recursively"], "With all below"),
-    "dry_run": ("boolean", None, ["as a trial", "without changing anything"], "Only try"),
-    "tags": ("array", "word", ["tagged {}", "with the tags {}"], "The tags"),
-    "files": ("array", "path", ["for {}", "with {}"], "The files"),
-}
-DESCRIPTIONS = ["{V} {o}.", "{V} a {o}", "Use this to {v} a {o}.", "{V}s the {o} that is named.",
-                "Tool to {v} {o}s.", "This function {v}s a {o}.", "{V} {o} and return the result."]
-REQUESTS = ["{V} the {o}{p}.", "Please {v} the {o}{p}.", "Can you {v} the {o}{p}?",
-            "I need you to {v} the {o}{p}.", "{V} a {o}{p}, please.", "Could you {v} a {o}{p}?",
-            "I want to {v} the {o}{p}.", "{v} {o}{p}", "It would be nice if you could {v} the "
-            "{o}{p}.", "Let's {v} the {o}{p}.", "Would you {v} the {o}{p}?", "Go and {v} the "
-            "{o}{p} now.", "We have to {v} a {o}{p}.", "My boss says: {v} the {o}{p}."]
-NONE_FITS = ["None of my tools can do that.", "I have no tool for that.",
-             "I cannot do that with the tools that I have."]
-
-
-def spelled(rng, verb, noun, style):
-    words = [verb, *noun.split("_")]
-    if style == "camel":
-        return words[0] + "".join(w.capitalize() for w in words[1:])
-    if style == "pascal":
-        return "".join(w.capitalize() for w in words)
-    if style == "kebab":
-        return "-".join(words)
-    if style == "object":
-        return "_".join([*words[1:], words[0]])
-    return "_".join(words)
+NONE_FITS = "I have no tool for that."
+SYSTEMS = Patterns([
+    "You are a helpful assistant.", "You are a coding agent. Use the tools to do what is asked.",
+    "You are a careful assistant with tools.", "Be brief.", "You are an agent that works in a "
+    "repository. Read before you write, and never guess a path.", "You help with the command line.",
+    "Answer in one sentence.", "You are kvgate's assistant.", "Use a tool when one fits; else "
+    "answer.", "You are an interactive agent that helps users with software engineering tasks. "
+    "Keep your answers short. Do not call a tool that is not listed.", "You are a bot in a chat.",
+    "You are a butler. Be polite.", "You run the house.", "Call tools when needed.",
+    "You work for a travel agency.", "Never invent arguments.", "You are the assistant of a shop."])
+# Other names of a parameter, and of the verb in a tool's name.
+PARAMETER_NAMES = [line.split() for line in """city town location place
+path file filename file_path
+date day on
+time at hour
+title name subject
+text message content body
+people persons guests party_size
+minutes duration_minutes mins
+id identifier ref
+host machine server
+service app name
+query q search
+amount sum value
+count quantity number
+limit max top
+address street addr
+days nights num_days
+product item article
+code token pin
+order order_id order_number
+ticket ticket_id issue
+user username account
+phone number mobile
+start begin from_date
+topic subject theme
+source from src
+target to dest
+room area zone
+level value amount""".splitlines()]
+VERB_NAMES = [line.split() for line in """get fetch show read lookup
+create add make new
+delete remove erase drop
+find search locate query
+start run launch begin
+book reserve order
+send post deliver
+set change adjust update
+list enumerate browse
+check verify test inspect
+open unlock
+cancel revoke
+move transfer
+record log note track
+call phone""".splitlines()]
+RENAMES = {}
+for _group in PARAMETER_NAMES + [[f"!{verb}" for verb in line] for line in VERB_NAMES]:
+    for _name in _group:
+        RENAMES.setdefault(_name, _group)
 
 
-class Tool:
-    def __init__(self, rng, style):
-        coined = rng.random() < 0.2
-        self.verb = rng.choice(VERBS)
-        self.object = names.word(rng) if coined else rng.choice(OBJECTS)
-        self.name = spelled(rng, self.verb, self.object, style)
-        chosen = rng.sample(sorted(PARAMETERS), rng.choice([0, 1, 1, 2, 2, 3, 4]))
-        self.parameters = chosen
-        self.required = [p for p in chosen if rng.random() < 0.7]
-        self.description = self.put(rng.choice(DESCRIPTIONS))
+def read_archetypes(path=Path(__file__).parent / "tools.txt"):
+    out = []
+    for line in path.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, parameters, description, requests = line.split(" | ")
+        kinds = []
+        for parameter in parameters.split(", "):
+            key, kind = parameter.split(":")
+            kinds.append((key, kind.rstrip("?"), kind.endswith("?")))
+        out.append((name, tuple(kinds), description, tuple(requests.split(" ; "))))
+    return out
 
-    def put(self, text, parameters=""):
-        return text.replace("{v}", self.verb).replace("{V}", self.verb.capitalize()) \
-            .replace("{o}", self.object.replace("_", " ")).replace("{p}", parameters)
+
+WRAPPED = Patterns([
+    "{q} Please.", "Please do this: {q}", "I'm in a hurry. {q}", "Could you help me? {q}",
+    "{q} Thanks in advance.", "Hello assistant, {q}", "My request: {q}", "One more thing: {q}",
+    "{q} Can you do that?", "Can you do this for me? {q}", "It's me again. {q}", "Hey! {q}",
+    "{q} It is important.", "If possible: {q}", "Next task: {q}", "{q} Tell me when it is done.",
+    "I have a task for you. {q}", "For my colleague: {q}", "{q} No hurry.", "Well, {q}",
+    "Let me think. {q}", "Listen: {q}", "Sorry to bother you. {q}", "{q} You know what I mean.",
+    "First of all: {q}", "Right, {q}", "Now then: {q}", "{q} That is all.", "Do it: {q}",
+    "Here is what I want: {q}"])
+ARCHETYPES = Patterns(read_archetypes())
+
+
+PURPOSES = Patterns([
+    "{d}", "{d}", "{d}", "{d}.", "{d}.", "{d}.", "Use this to {l}.", "Call it to {l}.",
+    "This tool can {l}.", "{d} for the user.", "Lets you {l}.", "Tool to {l}.",
+    "{d} and return the result.", "Use it when somebody wants to {l}.", "A function to {l}."])
+
+
+class NamedTool:
+    """A tool as people have them, often with other names than those of tools.txt."""
+
+    def __init__(self, rng, archetype):
+        self.archetype = archetype
+        name, self.kinds, self.description, requests = archetype
+        self.requests = Patterns(requests)
+        words = name.split("_")
+        if rng.chance(0.4):
+            words[0] = rng.choice(RENAMES.get("!" + words[0], ["!" + words[0]]))[1:]
+        if rng.chance(0.15):
+            words = words[1:] or words
+        style = "snake" if rng.chance(0.7) or len(words) < 2 else \
+            rng.choice(["camel", "pascal", "kebab", "object"])
+        self.name = toolbox.spelled(words, style)
+        self.keys, used = {}, {key for key, _, _ in self.kinds}
+        for key, _, _ in self.kinds:
+            other = rng.choice(RENAMES.get(key, [key])) if rng.chance(0.4) else key
+            self.keys[key] = key if other in used else other
+            used.add(self.keys[key])
 
     def schema(self, rng):
         properties = {}
-        for name in self.parameters:
-            kind, values, _, description = PARAMETERS[name]
-            entry = {"type": kind}
-            if kind == "array":
-                entry["items"] = {"type": "string"}
-            if isinstance(values, list):
-                entry["enum"] = values
-            if rng.random() < 0.7:
-                entry["description"] = description
-            properties[name] = entry
-        parameters = {"type": "object", "properties": properties}
-        if self.required or rng.random() < 0.5:
-            parameters["required"] = self.required
-        if rng.random() < 0.15:
-            parameters["additionalProperties"] = False
-        return {"type": "function", "function": {"name": self.name,
-                                                 "description": self.description,
-                                                 "parameters": parameters}}
+        for key, kind, _ in self.kinds:
+            type_ = "integer" if kind in ("int", "digit") else "string"
+            properties[self.keys[key]] = entry = {"type": type_}
+            if kind in ("decimal",):
+                entry["type"] = "number"
+            if "/" in kind:
+                entry["enum"] = kind.split("/")
+            if rng.chance(0.5):
+                entry["description"] = toolbox.described(
+                    rng, rng.choice(["The ", "Which ", "Name of the "]) + key.replace("_", " "),
+                    kind, entry.get("enum"))
+        required = [self.keys[key] for key, _, optional in self.kinds if not optional]
+        return {"type": "function", "function": {
+            "name": self.name,
+            "description": rng.pick(PURPOSES).replace("{d}", self.description).replace(
+                "{l}", self.description[:1].lower() + self.description[1:]),
+            "parameters": {"type": "object", "properties": properties, "required": required}}}
 
-    def call(self, rng):
-        """(arguments, how a request says them)."""
-        arguments, phrases = {}, []
-        for name in self.parameters:
-            if name not in self.required and rng.random() < 0.5:
+    def ask(self, rng):
+        """(request, arguments)."""
+        request, arguments = rng.pick(self.requests), {}
+        for key, kind, _ in self.kinds:
+            if "{" + key + "}" not in request:
                 continue
-            kind, values, says, _ = PARAMETERS[name]
-            arguments[name], said = value_of(rng, kind, values)
-            phrases.append(rng.choice(says).replace("{}", said))
-        spoken = list(phrases)
-        rng.shuffle(spoken)
-        return arguments, "".join(" " + phrase for phrase in spoken)
+            said = rng.choice(kind.split("/")) if "/" in kind else \
+                names.value(rng, kind).replace('"', "")
+            value = said
+            if kind in ("int", "digit"):
+                value = int(said)
+                if value < 60 and rng.chance(0.15):
+                    said = names.spelled(value)
+            elif kind == "decimal":
+                value = float(said)
+                value = int(value) if value == int(value) else value
+                said = str(value)
+            arguments[self.keys[key]] = value
+            request = request.replace("{" + key + "}", said.replace("_", " ")
+                                      if "/" in kind else said)
+        request = re.sub(r"\b([Aa]) (?=[aeio])", r"\1n ", upper(request))
+        if rng.chance(0.2):
+            return rng.pick(WRAPPED).replace("{q}", request), arguments
+        return (wording.around(rng, request) if rng.chance(0.2) else request), arguments
 
 
-def value_of(rng, kind, values):
-    """A value, and how it is said."""
-    if kind == "boolean":
-        return True, ""
-    if isinstance(values, list):
-        value = rng.choice(values)
-        return value, value
-    if kind == "array":
-        items = [names.value(rng, values) for _ in range(rng.randint(1, 3))]
-        return items, " and ".join(items) if len(items) < 3 else ", ".join(items[:-1]) + \
-            " and " + items[-1]
-    if values == "small":
-        value = rng.randint(1, 99)
-        return value, str(value)
-    text = names.value(rng, values)
-    if kind == "integer":
-        return int(text), text
-    if kind == "number":
-        return float(text), str(float(text))
-    return text, text
+def words_of(tools):
+    """The words by which tools say what they are for."""
+    return {word for tool in tools
+            for word in re.findall(r"[a-z]+", (tool.name + " " + tool.description).lower())}
 
 
-def toolbox(rng, count):
-    style = rng.choice(["snake", "snake", "snake", "camel", "pascal", "kebab", "object"])
-    tools, seen = [], set()
-    while len(tools) < count:
-        tool = Tool(rng, style)
-        if tool.name not in seen:
-            seen.add(tool.name)
-            tools.append(tool)
-    return tools
+def mixed(rng):
+    """(tools, their schemas) of a conversation."""
+    kind, count = rng.random(), rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 6, 8])
+    tools = []
+    if kind < 0.62:
+        tools += [NamedTool(rng, a) for a in rng.picks(ARCHETYPES, count)]
+    if kind > 0.5:
+        known = words_of(tools)
+        tools += [t for t in toolbox.toolbox(rng, count if not tools else rng.choice([1, 2]))
+                  if not known & set(t.thing[0])]
+    rng.shuffle(tools)
+    unique = list({tool.name: tool for tool in tools}.values())
+    return unique, [tool.schema(rng) for tool in unique]
 
 
 def call_message(tool, arguments, rng):
@@ -173,161 +202,100 @@ def call_message(tool, arguments, rng):
                             "function": {"name": tool.name, "arguments": arguments}}]}
 
 
-def result_of(rng, tool):
-    """A tool's result, and what is said of it."""
+RESULT_KEYS = """status result value id owner total state message temperature count url time price
+name location size version error title date level unit next author room code host eta balance
+distance rating""".split()
+ASK_KEY = Patterns([" What is the {k}?", " Tell me the {k}.", " I need the {k}.", " Which {k}?",
+                    " Give me the {k}.", " I want to know the {k}.", " And the {k}?",
+                    " Say the {k}, please."])
+
+
+def result_of(rng):
+    """A tool's result: (its text, key -> value, if it says more than that it was done)."""
     form = rng.random()
-    if form < 0.4:
-        keys = rng.sample(["status", "result", "value", "id", "owner", "total", "state", "message",
-                           "temperature", "count", "url", "time"], rng.randint(1, 4))
-        kinds = ["word", "number", "code", "person", "date", "city"]
-        values = {k: names.value(rng, rng.choice(kinds)) for k in keys}
-        key = rng.choice(keys)
-        return json.dumps(values), f"The {key} is {values[key]}.", key
-    if form < 0.7:
-        value = names.value(rng, rng.choice(["word", "number", "code", "phrase", "person"]))
-        return value, f"The result is {value}.", None
-    if form < 0.85:
-        return rng.choice(["ok", "done", "success", '{"ok": true}', ""]), "Done.", None
-    value = rng.choice(["not found", "permission denied", "timeout", "no such " + names.word(rng)])
-    return f"error: {value}", f"That failed: {value}.", None
+    if form < 0.6:
+        keys = rng.sample(RESULT_KEYS, rng.randint(1, 5))
+        values = {k: names.value(rng, rng.choice(["word", "number", "code", "person", "date",
+                                                  "city", "time", "money", "phrase", "adjective"]))
+                  for k in keys}
+        given = {k: int(v) if v.isdigit() and v[0] != "0" else v for k, v in values.items()}
+        text = json.dumps(given, ensure_ascii=False)
+        if rng.chance(0.3):
+            text = rng.choice(["\n", ", ", "; "]).join(f"{k}: {v}" for k, v in values.items())
+        return text, values
+    if form < 0.75:
+        return names.value(rng, rng.choice(["word", "number", "code", "phrase", "person"])), None
+    if form < 0.9:
+        return rng.choice(["ok", "done", "success", '{"ok": true}', '{"status": "ok"}', ""]), {}
+    return "error: " + rng.choice(["not found", "permission denied", "timeout", "no such " +
+                                   names.word(rng), names.code(rng)]), {}
+
+
+def answered(rng, request):
+    """(the request, the tool's turn and what is said of it)."""
+    result, values = result_of(rng)
+    if values:
+        key = rng.choice(sorted(values))
+        if rng.chance(0.4):
+            request += rng.pick(ASK_KEY).replace("{k}", key)
+            said = f"The {key} is {values[key]}."
+        else:
+            said = "The result: " + ", ".join(f"{k} {v}" for k, v in values.items()) + "."
+    elif values is None:
+        said = f"The result is {result}."
+    elif result.startswith("error: "):
+        said = f"That failed: {result[7:]}."
+    else:
+        said = "Done."
+    turns = [{"role": "tool", "content": result}, {"role": "assistant", "content": said}]
+    if values and len(values) > 1 and rng.chance(0.3):
+        key = rng.choice(sorted(values))
+        turns += [{"role": "user", "content": rng.pick(ASK_KEY).replace("{k}", key).strip()},
+                  {"role": "assistant", "content": f"The {key} is {values[key]}."}]
+    return request, turns
+
+
+def called(rng, tool):
+    request, arguments = tool.ask(rng)
+    turns = []
+    if rng.chance(0.45):
+        request, turns = answered(rng, request)
+    return [{"role": "user", "content": request}, call_message(tool, arguments, rng), *turns]
+
+
+def unfit(rng, tools):
+    """A request that no tool of the list can do, or None."""
+    named = {t.archetype for t in tools if isinstance(t, NamedTool)}
+    if rng.chance(0.5):
+        other = NamedTool(rng, rng.pick(ARCHETYPES))
+        if other.archetype in named or set(other.archetype[0].split("_")) & words_of(tools):
+            return None
+    else:
+        other = toolbox.Tool(rng, "snake")
+        if other.coined or any(isinstance(t, toolbox.Tool) and (
+                toolbox.shared(t.action, other.action) or toolbox.shared(t.thing, other.thing))
+                for t in tools):
+            return None
+        if set(other.thing[0] + other.action[0]) & words_of(tools):
+            return None
+    return [{"role": "user", "content": other.ask(rng)[0]},
+            {"role": "assistant", "content": NONE_FITS}]
 
 
 def conversation(rng, turns_without):
     """`turns_without(rng)`: turns that need no tool."""
-    tools = toolbox(rng, rng.choice([1, 2, 2, 3, 3, 4, 5, 6, 8]))
-    schemas = [tool.schema(rng) for tool in tools]
+    tools, schemas = mixed(rng)
     messages = []
-    if rng.random() < 0.35:
-        messages.append({"role": "system", "content": rng.choice(SYSTEMS)})
-    for _ in range(rng.choice([1, 1, 2, 3])):
+    if rng.chance(0.25):
+        messages.append({"role": "system", "content": rng.pick(SYSTEMS)})
+    for _ in range(rng.choice([1, 2, 3, 4, 5])):
         chance = rng.random()
-        if chance < 0.12:
+        if chance < 0.08:
             messages += turns_without(rng)
-        elif chance < 0.22:
-            other = Tool(rng, "snake")
-            if any(other.verb == t.verb or other.object == t.object for t in tools):
-                continue
-            _, phrases = other.call(rng)
-            messages += [{"role": "user", "content": other.put(rng.choice(REQUESTS), phrases)},
-                         {"role": "assistant", "content": wording.answer(rng, NONE_FITS)}]
+        elif chance < 0.20:
+            messages += unfit(rng, tools) or []
         else:
             messages += called(rng, rng.choice(tools))
     if not any(m["role"] == "user" for m in messages):
         messages += called(rng, tools[0])
     return {"kind": "tools", "tools": schemas, "messages": messages}
-
-
-def called(rng, tool):
-    arguments, phrases = tool.call(rng)
-    text = tool.put(rng.choice(REQUESTS), phrases)
-    if rng.random() < 0.1:
-        text = f"Use {tool.name}{phrases}."
-    result, said, key = result_of(rng, tool)
-    if key is not None and rng.random() < 0.5:
-        text += rng.choice([f" What is the {key}?", f" Tell me the {key}.", f" I need the {key}."])
-    else:
-        said = said if key is None else f"The result: {result}"
-    turns = [{"role": "user", "content": text}, call_message(tool, arguments, rng)]
-    if rng.random() < 0.6:
-        turns += [{"role": "tool", "content": result}, {"role": "assistant", "content": said}]
-    return turns
-
-
-SYSTEMS = [
-    "You are a helpful assistant.", "You are a coding agent. Use the tools to do what is asked.",
-    "You are a careful assistant with tools.", "Be brief.", "You are an agent that works in a "
-    "repository. Read before you write, and never guess a path.", "You help with the command line.",
-    "Answer in one sentence.", "You are kvgate's assistant.", "Use a tool when one fits; else "
-    "answer.", "You are an interactive agent that helps users with software engineering tasks. "
-    "Keep your answers short. Do not call a tool that is not listed.", "You are a bot in a chat.",
-]
-
-
-def read_archetypes(path=Path(__file__).parent / "tools.txt"):
-    out = []
-    for line in path.read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        name, parameters, description, requests = line.split(" | ")
-        kinds = {}
-        for parameter in parameters.split(", "):
-            key, kind = parameter.split(":")
-            kinds[key] = (kind.rstrip("?"), kind.endswith("?"))
-        out.append((name, kinds, description, requests.split(" ; ")))
-    return out
-
-
-ARCHETYPES = read_archetypes()
-
-
-class NamedTool:
-    """A tool as people really have them, with requests in their words."""
-
-    def __init__(self, rng, archetype):
-        self.name, self.kinds, self.description, self.requests = archetype
-        if rng.random() < 0.3:
-            self.name = spelled(rng, self.name.split("_")[0], "_".join(self.name.split("_")[1:])
-                                or "it", rng.choice(["camel", "pascal", "kebab"]))
-
-    def schema(self, rng):
-        properties = {}
-        for key, (kind, _) in self.kinds.items():
-            properties[key] = {"type": "integer" if kind == "int" else "string"}
-            if "/" in kind:
-                properties[key]["enum"] = kind.split("/")
-            if rng.random() < 0.3:
-                properties[key]["description"] = "The " + key
-        required = [key for key, (_, optional) in self.kinds.items() if not optional]
-        return {"type": "function", "function": {
-            "name": self.name, "description": self.description + rng.choice(["", "."]),
-            "parameters": {"type": "object", "properties": properties, "required": required}}}
-
-    def ask(self, rng):
-        """(request, arguments)."""
-        request, arguments = rng.choice(self.requests), {}
-        for key, (kind, _) in self.kinds.items():
-            if "{" + key + "}" not in request:
-                continue
-            value = rng.randint(1, 200) if kind == "int" else \
-                rng.choice(kind.split("/")) if "/" in kind else names.value(rng, kind)
-            arguments[key] = value
-            request = request.replace("{" + key + "}", str(value))
-        return wording.vary(rng, request) if rng.random() < 0.3 else request, arguments
-
-
-def named_conversation(rng, turns_without):
-    """As `conversation`, with tools that people really have."""
-    tools = [NamedTool(rng, a) for a in rng.sample(ARCHETYPES, rng.choice([1, 2, 3, 4, 6]))]
-    schemas = [tool.schema(rng) for tool in tools]
-    if rng.random() < 0.5:
-        schemas += [tool.schema(rng) for tool in toolbox(rng, rng.choice([1, 2, 3]))]
-        rng.shuffle(schemas)
-    messages = []
-    if rng.random() < 0.35:
-        messages.append({"role": "system", "content": rng.choice(SYSTEMS)})
-    for _ in range(rng.choice([1, 1, 2, 3])):
-        if rng.random() < 0.12:
-            messages += turns_without(rng)
-        elif rng.random() < 0.1:
-            present = {tool.name for tool in tools}
-            other = rng.choice([a for a in ARCHETYPES if a[0] not in present])
-            if len(present & {a[0] for a in ARCHETYPES}) == len(tools):
-                messages += [{"role": "user", "content": NamedTool(rng, other).ask(rng)[0]},
-                             {"role": "assistant", "content": wording.answer(rng, NONE_FITS)}]
-        else:
-            tool = rng.choice(tools)
-            request, arguments = tool.ask(rng)
-            messages += [{"role": "user", "content": request}, call_message(tool, arguments, rng)]
-            if rng.random() < 0.6:
-                messages += result_turns(rng, tool)
-    if messages[-1:] and messages[-1]["role"] == "assistant":
-        return {"kind": "tools", "tools": schemas, "messages": messages}
-    return named_conversation(rng, turns_without)
-
-
-def result_turns(rng, tool):
-    """What a tool gave and what is said of it, where nothing of it was asked for by name."""
-    result, said, key = result_of(rng, tool)
-    if key is not None:
-        said = f"The result: {result}"
-    return [{"role": "tool", "content": result}, {"role": "assistant", "content": said}]

@@ -11,10 +11,19 @@ import unittest
 from model_case import ROOT, SCRIPTS, ModelCase
 
 import chat  # noqa: E402
+import deeds  # noqa: E402
+import documents  # noqa: E402
 import facts  # noqa: E402
 import generate  # noqa: E402
+import needles  # noqa: E402
+import reading  # noqa: E402
+import recall  # noqa: E402
 import summaries  # noqa: E402
+import toolbox  # noqa: E402
 import tools  # noqa: E402
+import wording  # noqa: E402
+import world  # noqa: E402
+from draw import Draw  # noqa: E402
 
 HELDOUT = json.loads((SCRIPTS / "heldout.json").read_text())
 
@@ -22,7 +31,7 @@ HELDOUT = json.loads((SCRIPTS / "heldout.json").read_text())
 class CorpusTest(ModelCase):
     @classmethod
     def setUpClass(cls):
-        cls.conversations = list(generate.Corpus(5).conversations(1.5e6))
+        cls.conversations = list(generate.Corpus(5).conversations(3e6))
 
     def test_a_seed_gives_the_same_bytes_in_every_process(self):
         written = []
@@ -53,35 +62,92 @@ class CorpusTest(ModelCase):
         size = {}
         for made in self.conversations:
             size[made["kind"]] = size.get(made["kind"], 0) + len(chat.render(made))
-        self.assertEqual(set(size), {"knowledge", "reading", "needle", "copying", "tools",
-                                     "summary"})
-        share = (size["reading"] + size["needle"] + size["copying"]) / sum(size.values())
+        self.assertEqual(set(size), {"knowledge", "reading", "recall", "tools", "summary"})
+        share = (size["reading"] + size["recall"]) / sum(size.values())
         self.assertGreater(share, 0.4)
-        self.assertGreater(size["knowledge"] / sum(size.values()), 0.1)
+        self.assertGreater(size["knowledge"] / sum(size.values()), 0.2)
+        self.assertGreater(size["tools"] / sum(size.values()), 0.15)
 
-    def test_calls_name_a_tool_and_its_parameters(self):
+    def test_calls_fit_the_schema_of_the_tool_that_they_name(self):
         calls = 0
         for made in self.conversations:
             offered = {t["function"]["name"]: t["function"]["parameters"]
                        for t in made.get("tools", [])}
+            self.assertEqual(len(offered), len(made.get("tools", [])), "tools of one name")
             for message in made["messages"]:
                 for call in message.get("tool_calls", []):
                     calls += 1
-                    schema = offered[call["function"]["name"]]
-                    given = call["function"]["arguments"]
-                    self.assertLessEqual(set(given), set(schema["properties"]))
-                    self.assertLessEqual(set(schema.get("required", [])), set(given), made)
-        self.assertGreater(calls, 100)
+                    self.check_call(offered[call["function"]["name"]],
+                                    call["function"]["arguments"])
+        self.assertGreater(calls, 500)
+
+    def check_call(self, schema, given):
+        self.assertLessEqual(set(given), set(schema["properties"]))
+        self.assertLessEqual(set(schema.get("required", [])), set(given))
+        self.assertEqual(list(given), [key for key in schema["properties"] if key in given])
+        for key, value in given.items():
+            wanted = schema["properties"][key]
+            for item in value if wanted["type"] == "array" else [value]:
+                kind = wanted["items"]["type"] if wanted["type"] == "array" else wanted["type"]
+                self.assertIsInstance(item, {"string": str, "integer": int, "boolean": bool,
+                                             "number": (int, float)}[kind])
+                self.assertEqual(isinstance(item, bool), kind == "boolean")
+            if "enum" in wanted:
+                self.assertIn(value, wanted["enum"])
+
+    def test_what_a_call_says_stands_in_its_request(self):
+        asked = 0
+        for made in self.conversations:
+            for before, message in zip(made["messages"], made["messages"][1:]):
+                for call in message.get("tool_calls", []):
+                    for value in call["function"]["arguments"].values():
+                        if isinstance(value, str):
+                            asked += 1
+                            self.assertIn(value.lower().replace("_", " "),
+                                          before["content"].lower().replace("_", " "))
+        self.assertGreater(asked, 500)
 
     def test_what_is_read_stands_in_the_text(self):
         asked = 0
+        for seed, part in ((21, "train"), (22, "unseen")):
+            rng = Draw.of(seed, part)
+            for _ in range(400):
+                text = reading.Text(rng, reading.length(rng, 16000))
+                for question, answer, _ in text.questions:
+                    asked += 1
+                    # Rows that are tables lie in it by parts, sentences begin with a capital.
+                    self.assertIn(answer.lower(), text.text.lower(), question)
+        self.assertGreater(asked, 3000)
+
+    def test_a_question_of_a_text_has_one_answer(self):
+        rng = Draw.of(23)
+        for _ in range(300):
+            answers = {}
+            for question, answer, _ in reading.Text(rng, reading.length(rng, 16000)).questions:
+                self.assertEqual(answers.setdefault(question.lower(), answer), answer, question)
+
+    def test_what_is_recalled_stands_before_it(self):
+        rng = Draw.of(24)
+        for _ in range(300):
+            messages = recall.conversation(rng)["messages"]
+            for message in messages[1::2]:
+                for part in re.split(r"\n", message["content"]):
+                    if ", " not in part and " " not in part:
+                        self.assertIn(part, messages[0]["content"])
+
+    def test_a_tenth_of_the_patterns_is_in_no_text_that_is_trained_on(self):
+        for patterns in (documents.PROSE, documents.RECORDS, world.FORMS["questions"],
+                         world.FORMS["statements"], tools.ARCHETYPES, toolbox.REQUESTS,
+                         deeds.ORDERS, needles.NEEDLES, wording.KINDS["how"]):
+            self.assertFalse([p for p in patterns.unseen if p in patterns.seen
+                              and patterns.all.count(p) == 1])
+            self.assertGreaterEqual(len(patterns.unseen), len(patterns) // 10)
+            self.assertLess(len(patterns.unseen), len(patterns) / 4)
+        held = {archetype[2] for archetype in tools.ARCHETYPES.unseen}
         for made in self.conversations:
-            if made["kind"] != "copying":
-                continue
-            said = made["messages"][1]["content"]
-            asked += 1
-            self.assertIn(said, made["messages"][0]["content"])
-        self.assertGreater(asked, 50)
+            for tool in made.get("tools", []):
+                said = tool["function"]["description"].lower()
+                self.assertFalse([text for text in held if text.lower() in said])
 
     def test_facts_are_many_and_have_several_wordings(self):
         known = facts.load()
@@ -96,7 +162,8 @@ class CorpusTest(ModelCase):
         for made in self.conversations:
             for message in made["messages"]:
                 if message["role"] != "tool" and made["kind"] in ("knowledge", "tools"):
-                    self.assertNotRegex(message.get("content") or "", r"\{[a-z]\}|\[[a-z ]+\|")
+                    self.assertNotRegex(message.get("content") or "",
+                                        r"(?<!\{)\{[a-z]+\}(?!\})|\[[a-z ]+\|")
 
     def test_summaries_are_asked_for_in_the_words_of_sessions(self):
         source = (ROOT / "gateway/session/summary/summary_prompt.cc").read_text()
@@ -115,11 +182,15 @@ class CorpusTest(ModelCase):
             self.assertNotIn(item["question"].lower().rstrip("?."), text)
         for item in HELDOUT["reading"]:
             self.assertNotIn(item["text"].lower()[:40], text)
-        names = {archetype[0] for archetype in tools.ARCHETYPES}
-        self.assertFalse(names & set(HELDOUT["toolbox"]))
+        names = {archetype[0] for archetype in tools.ARCHETYPES.all}
+        names |= {tool["function"]["name"] for made in self.conversations
+                  for tool in made.get("tools", [])}
+        self.assertFalse(len(names & set(HELDOUT["toolbox"])))
+        verbs = {word for each, _ in toolbox.VERBS.all for word in each}
+        objects = {word for each, _ in toolbox.OBJECTS.all for word in each}
         for name in HELDOUT["toolbox"]:
             verb, *rest = name.split("_")
-            self.assertFalse(verb in tools.VERBS and "_".join(rest) in tools.OBJECTS, name)
+            self.assertFalse(verb in verbs and "_".join(rest) in objects, name)
 
     def test_the_held_out_is_complete(self):
         self.assertEqual([len(HELDOUT[kind]) for kind in ("facts", "reading", "tools")],

@@ -126,7 +126,7 @@ def prepare(folder, vocab_size=320):
     texts = [generate.chat.render(generate.json.loads(line)) for line in corpus.open()]
     tokenizer = bpe.train(bpe.count_words(texts), vocab_size)
     tokenizer.save(folder / "tokenizer.json")
-    for name in ("train", "heldout"):
+    for name in ("train", "heldout", "unseen"):
         data.encode(tokenizer, corpus, folder / name, 1024)
     return Shape(vocab_size=vocab_size, **TINY)
 
@@ -174,6 +174,7 @@ def resume(folder):
         return made
 
     whole = training()
+    before = whole.heldout_loss("heldout")[0]
     losses = [whole.step() for _ in range(4)]
     first = training()
     for _ in range(2):
@@ -188,7 +189,50 @@ def resume(folder):
         expect(abs(second.step() - loss) < 1e-4, "the same losses as without a stop")
     for name, weight in whole.model.weights.items():
         expect(torch.allclose(weight, second.model.weights[name], atol=1e-5), name)
-    expect(losses[-1] < losses[0], f"the loss falls: {losses}")
+    after = whole.heldout_loss("heldout")[0]
+    expect(after < before, f"the loss falls: from {before} to {after}")
+
+
+def types(*_):
+    """The faster type is found beside other work, and the search for it ends."""
+    seconds = [0.0]
+
+    def beside_others(faster):
+        """Products that mostly take as long as the other work, now and then their own time."""
+        random = numpy.random.RandomState(3)
+
+        def measure(dtype):
+            seconds[0] += 0.001
+            own = 0.001 if dtype == faster else 0.1
+            return own if random.random_sample() < 0.1 else 0.2 + random.random_sample()
+        return measure
+
+    for faster in (torch.float32, torch.bfloat16):
+        best = train.compare_types(beside_others(faster), lambda: seconds[0])
+        expect(min(best, key=best.get) == faster, f"{faster} is found")
+    # Where nothing is steady, the bound ends it.
+    begin, value = seconds[0], [1.0]
+
+    def falling(_):
+        seconds[0] += 1.0
+        value[0] *= 0.5 + 0.4 * (seconds[0] % 2)
+        return value[0]
+
+    train.compare_types(falling, lambda: seconds[0])
+    expect(seconds[0] - begin < train.PROBE_SECONDS + 3, "the search is bounded")
+
+
+def unseen(folder):
+    """The curve has the losses of both held-out parts."""
+    folder = Path(folder)
+    training = train.Training(folder, prepare(folder), minutes=1, tokens_per_step=250,
+                              device="cpu")
+    training.smooth = training.step()
+    training.show_heldout()
+    head, row = (line.split(",") for line in (folder / "curve.csv").read_text().splitlines())
+    found = dict(zip(head, row))
+    for name in train.HELDOUT_COLUMNS:
+        expect(0 < float(found[name]) < 20, f"{name} in the curve: {found[name]}")
 
 
 def agreement(folder):
@@ -224,7 +268,7 @@ if __name__ == "__main__":
     os.environ.setdefault("KVGATE_BIN", str(SCRIPTS.parents[1] / "build/dev/bin/kvgate"))
     for check in sys.argv[1].split(","):
         {"gradients": gradients, "copying": copying, "survival": survival, "resume": resume,
-         "agreement": agreement}[check](*sys.argv[2:])
+         "types": types, "unseen": unseen, "agreement": agreement}[check](*sys.argv[2:])
     # Threads of the server's reader and of PyTorch need not be waited for.
     sys.stdout.flush()
     os._exit(0)

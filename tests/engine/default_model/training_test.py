@@ -33,6 +33,12 @@ class TrainingTest(ModelCase):
     def test_a_run_that_was_stopped_goes_on_as_it_would_have(self):
         self.check("resume", self.folder)
 
+    def test_the_faster_type_of_products_is_found_beside_other_work(self):
+        self.check("types")
+
+    def test_the_losses_of_both_held_out_parts_are_in_the_curve(self):
+        self.check("unseen", self.folder)
+
     def test_the_engine_has_the_logits_of_the_model(self):
         program()
         self.check("agreement", self.folder)
