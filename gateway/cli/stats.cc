@@ -165,6 +165,10 @@ void Print(const Json& ledger, const Json& records) {
   if (terminal::CountOf(totals, "uncached_nanodollars") > 0) {
     fmt::print("cost         {}; without the cache {}: {} saved\n", Dollars(totals, "nanodollars"),
                Dollars(totals, "uncached_nanodollars"), Saving(totals));
+    if (totals.contains("direct_nanodollars")) {
+      fmt::print("directly     {}, by estimate: as callers wrote their requests\n",
+                 Dollars(totals, "direct_nanodollars"));
+    }
   }
   PrintLatency(records);
   if (terminal::CountOf(totals, "unknown_usage") + terminal::CountOf(totals, "unknown_cost") > 0) {

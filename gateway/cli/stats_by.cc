@@ -141,6 +141,7 @@ constexpr std::pair<const char*, const char*> kColumns[] = {
     {"output_tokens", "/usage/output_tokens"},
     {"nanodollars", "/cost/nanodollars"},
     {"uncached_nanodollars", "/cost/uncached_nanodollars"},
+    {"direct_nanodollars", "/cost/direct_nanodollars"},
     {"queue_us", "/timings/queue_us"},
     {"ttft_us", "/timings/ttft_us"},
     {"tpot_us", "/timings/tpot_us"},

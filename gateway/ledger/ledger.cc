@@ -178,6 +178,10 @@ void Ledger::Price(RequestRecord& record) const {
   const PriceRow* const row = RowOf(options_.prices, record);
   if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
   if (!record.cost) return;
+  if (record.direct_usage) {
+    const auto direct = CostOf(*row, *record.direct_usage, record.service_tier);
+    if (direct) record.cost->direct_nanodollars = direct->nanodollars;
+  }
   record.price_date = row->date;
   ShareInputCost(*row, *record.usage, record.service_tier, record.attribution);
 }

@@ -339,9 +339,11 @@ std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
                         usage.cache_write_tokens * prices.cache_write +
                         usage.cache_write_1h_tokens * prices.cache_write_1h;
   const int64_t output = ToNanodollars(usage.output_tokens * prices.output, output_factor);
-  return Cost{.nanodollars = ToNanodollars(input, input_factor) + output,
+  const int64_t cost = ToNanodollars(input, input_factor) + output;
+  return Cost{.nanodollars = cost,
               .uncached_nanodollars =
-                  ToNanodollars(usage.input_tokens() * prices.input, input_factor) + output};
+                  ToNanodollars(usage.input_tokens() * prices.input, input_factor) + output,
+              .direct_nanodollars = cost};
 }
 
 }  // namespace kvgate::ledger

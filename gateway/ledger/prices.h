@@ -104,6 +104,8 @@ struct PriceRow {
 struct Cost {
   int64_t nanodollars = 0;
   int64_t uncached_nanodollars = 0;  // the same request without a cache
+  // An estimate: the same request, and all before it, sent as their callers wrote them.
+  int64_t direct_nanodollars = 0;
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
@@ -128,7 +130,7 @@ class Prices {
 };
 
 // `tier` is the name in the answer; empty means the standard tier. Returns nullopt if the cost is
-// unknown.
+// unknown. The direct cost is the same as the cost.
 std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
                            std::string_view tier);
 

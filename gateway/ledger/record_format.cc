@@ -10,11 +10,12 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 6;
-// Version 5 had neither session, key, tiers nor the times of decoding. Version 4 knew of no held
-// lines. Version 3 had a break's excerpts in clear; version 2 had edits without counts and nothing
-// behind them. Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 7;
+// Version 6 had no direct cost. Version 5 had neither session, key, tiers nor the times of
+// decoding. Version 4 knew of no held lines. Version 3 had a break's excerpts in clear; version 2
+// had edits without counts and nothing behind them. Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
+constexpr char kDirectVersion = 7;  // the first one with the direct cost
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
 // Bound of a break's sealed excerpts.
@@ -405,6 +406,7 @@ std::string EncodeRecord(const RequestRecord& record, const Keyring& ring) {
   if (record.cost) {
     writer.Signed(record.cost->nanodollars);
     writer.Signed(record.cost->uncached_nanodollars);
+    writer.Signed(record.cost->direct_nanodollars);
   }
   const uint64_t flags = FlagsOf(record);
   if ((flags & kReceivedDigest) != 0) writer.Digest(*record.received_sha256);
@@ -434,6 +436,8 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring&
   if ((flags & kCostKnown) != 0) {
     reader.Signed(record.cost.emplace().nanodollars);
     reader.Signed(record.cost->uncached_nanodollars);
+    record.cost->direct_nanodollars = record.cost->nanodollars;
+    if (bytes.front() >= kDirectVersion) reader.Signed(record.cost->direct_nanodollars);
   }
   if ((flags & kReceivedDigest) != 0) reader.Digest(record.received_sha256.emplace());
   if ((flags & kSentDigest) != 0) reader.Digest(record.sent_sha256.emplace());

@@ -27,6 +27,7 @@ Bucket WholeOf(const RequestRecord& record) {
   if (record.cost) {
     bucket.nanodollars = record.cost->nanodollars;
     bucket.uncached_nanodollars = record.cost->uncached_nanodollars;
+    bucket.direct_nanodollars = record.cost->direct_nanodollars;
   }
   // The times of a failed request say nothing of its model.
   if (bucket.failed == 0) {

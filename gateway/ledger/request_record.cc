@@ -64,6 +64,7 @@ void WriteCost(const RequestRecord& record, JsonWriter& json) {
   }
   json.BeginObject().Key("nanodollars").Integer(record.cost->nanodollars);
   json.Key("uncached_nanodollars").Integer(record.cost->uncached_nanodollars);
+  json.Key("direct_nanodollars").Integer(record.cost->direct_nanodollars);
   json.Key("price_date").String(Cut(record.price_date)).EndObject();
 }
 

@@ -122,7 +122,9 @@ struct RequestRecord {
   int64_t cache_ttl_seconds = 0;
   reply::ReportedUsage reported;
   std::optional<reply::TokenUsage> usage;  // absent if unknown
-  std::string usage_unknown;               // the reason: "encoded", "media type", "not reported"
+  // What it would have been directly, by estimate; absent: as it is. It is not stored: its cost is.
+  std::optional<reply::TokenUsage> direct_usage;
+  std::string usage_unknown;  // the reason: "encoded", "media type", "not reported"
   std::string service_tier;
   std::optional<Cost> cost;                 // absent if unknown
   std::string price_date;                   // of the price row

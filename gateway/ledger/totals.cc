@@ -29,6 +29,7 @@ struct Member {
   std::string_view name;
   int64_t S::*value;
 };
+constexpr std::string_view kDirectName = "direct_nanodollars";
 constexpr Member<Sum> kSumMembers[] = {{"requests", &Sum::requests},
                                        {"failed", &Sum::failed},
                                        {"unknown_usage", &Sum::unknown_usage},
@@ -39,6 +40,7 @@ constexpr Member<Sum> kSumMembers[] = {{"requests", &Sum::requests},
                                        {"output_tokens", &Sum::output_tokens},
                                        {"nanodollars", &Sum::nanodollars},
                                        {"uncached_nanodollars", &Sum::uncached_nanodollars},
+                                       {kDirectName, &Sum::direct_nanodollars},
                                        {"day", &Sum::day},
                                        {"day_nanodollars", &Sum::day_nanodollars},
                                        {"month", &Sum::month},
@@ -52,9 +54,10 @@ constexpr Member<SourceSum> kSourceMembers[] = {{"cached_tokens", &SourceSum::ca
 constexpr Member<BreakSum> kBreakMembers[] = {{"breaks", &BreakSum::breaks},
                                               {"lost_tokens", &BreakSum::lost_tokens},
                                               {"lost_nanodollars", &BreakSum::lost_nanodollars}};
-constexpr size_t kNumShown = 10;  // the members behind these are for budgets only
-// Rows of earlier versions end here. What they lack begins at 0.
-constexpr size_t kNumRequired = 14;
+constexpr size_t kNumShown = 11;  // the members behind these are for budgets only
+// What rows of earlier versions may lack: the direct cost, which then is the cost, and tokens of
+// budgets, which begin at 0.
+constexpr std::array<std::string_view, 3> kMayLack = {kDirectName, "day_tokens", "month_tokens"};
 
 int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
 
@@ -123,9 +126,14 @@ bool RestoreSum(std::string_view name, const nlohmann::json& json,
   S sum;
   for (size_t i = 0; i < members.size(); ++i) {
     const auto found = json.find(members[i].name);
-    if (found == json.end() && i >= kNumRequired) continue;
+    if (found == json.end() && std::ranges::find(kMayLack, members[i].name) != kMayLack.end()) {
+      continue;
+    }
     if (found == json.end() || !found->is_number_integer()) return false;
     sum.*members[i].value = found->template get<int64_t>();
+  }
+  if constexpr (std::is_same_v<S, Sum>) {
+    if (!json.contains(kDirectName)) sum.direct_nanodollars = sum.nanodollars;
   }
   series.insert_or_assign(std::string(name), sum);
   return true;
@@ -184,6 +192,7 @@ void Sum::Add(const RequestRecord& record) {
   }
   nanodollars += cost;
   uncached_nanodollars += record.cost->uncached_nanodollars;
+  direct_nanodollars += record.cost->direct_nanodollars;
 }
 
 Sum& Totals::At(Kind kind, std::string_view name) {

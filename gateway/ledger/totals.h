@@ -29,6 +29,7 @@ struct Sum {
   int64_t output_tokens = 0;
   int64_t nanodollars = 0;
   int64_t uncached_nanodollars = 0;
+  int64_t direct_nanodollars = 0;
   // Set for budgets only: days since 1970 and months since year 0, and what was used in them.
   int64_t day = 0;
   int64_t day_nanodollars = 0;

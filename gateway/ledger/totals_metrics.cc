@@ -110,10 +110,11 @@ void WriteBreaks(const Totals::SeriesOf<BreakSum>& breaks, metrics::TextWriter& 
 void WriteCost(const Sum& all, metrics::TextWriter& writer) {
   constexpr const char* kCost = "kvgate_cost_usd_total";
   writer.Family(kCost, "counter",
-                "Known cost of all requests, and what it would be without any cache.");
+                "Known cost of all requests, and what it would be without any cache, or directly.");
   writer.Sample(kCost, {{"kind", "actual"}}, static_cast<double>(all.nanodollars) / 1e9);
   writer.Sample(kCost, {{"kind", "counterfactual"}},
                 static_cast<double>(all.uncached_nanodollars) / 1e9);
+  writer.Sample(kCost, {{"kind", "direct"}}, static_cast<double>(all.direct_nanodollars) / 1e9);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "gateway/prompt/diagnose/direct_usage.h"
 #include "gateway/prompt/diagnose/prompt_parts.h"
 #include "gateway/prompt/diagnose/segment_names.h"
 #include "gateway/prompt/history/conversation_memory.h"
@@ -51,26 +52,6 @@ int64_t TtlOf(int64_t longest, const planner::Plan& plan, const ledger::PriceRow
   const int64_t ttl = std::max<int64_t>(longest, plan.automatic ? plan.automatic->ttl_seconds : 0);
   if (ttl > 0) return ttl;
   return row != nullptr && row->rules.ttl_seconds > 0 ? row->rules.ttl_seconds : kDefaultTtlSeconds;
-}
-
-// Drops the bytes of a request that is too long to be remembered, but keeps its structure.
-void DropBytes(Branch& branch) {
-  history::SentSegments segments;
-  parse::SharedList<history::CallerForm> forms;
-  for (history::SentSegment segment : branch.request.segments) {
-    segment.bytes = nullptr;
-    segments.push_back(std::move(segment));
-  }
-  for (history::CallerForm form : branch.forms) {
-    form.caller = nullptr;
-    form.carried.clear();
-    form.text = nullptr;
-    form.left.clear();
-    forms.push_back(std::move(form));
-  }
-  branch.request.segments = std::move(segments);
-  branch.forms = std::move(forms);
-  branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
 }
 
 // A number that no other request has, in this process or another.
@@ -198,6 +179,17 @@ void Write(const OptimizeArgs& args, Prepared& prepared) {
   prepared.body = parse::ApplyEdits(args.body, prepared.edits, whole);
 }
 
+void AddHeaders(const Draft& draft, Prepared& prepared) {
+  if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
+    prepared.headers.push_back(
+        {std::string(prepared.plan.conversation_header), prepared.plan.conversation_id});
+  }
+  if (prepared.system_turn == ledger::SystemTurn::kClearAt) {
+    prepared.headers.push_back(
+        {std::string(rewrite::kBetaHeader), std::string(rewrite::kClearAtBeta)});
+  }
+}
+
 }  // namespace
 
 std::string_view ModeName(Mode mode) {
@@ -228,6 +220,7 @@ struct Prepared::State {
   bool planned = false;
   uint64_t plan = 0;  // planner::Plan::id
   diagnose::Treatment treatment;
+  std::optional<diagnose::Received> received;  // absent: it goes out so, or has no price
 };
 
 struct Optimizer::Impl {
@@ -262,6 +255,7 @@ struct Optimizer::Impl {
   const std::unique_ptr<Planner> planner;
   parse::SegmentMemo memo;
   diagnose::SegmentNames names;
+  diagnose::DirectCaches direct;
   history::ConversationMemory conversations;
   history::ReferenceIndex references;
   TenantMemory tenants;
@@ -344,7 +338,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   branch.lines_move = draft.lines_move;
   branch.slots = state.before ? draft.slots : rewrite::SlotsOf(draft);
   if (branch.bytes > options.memory_bytes / 4) {
-    DropBytes(branch);
+    history::DropBytes(branch);
   }
   const Identity tenant = parse::HashBytes(args.tenant, parse::Domain::kConversation);
   if (!state.before && request.holds_history) {
@@ -516,8 +510,8 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
     prepared.plan.automatic = layout.automatic;
   }
   prepared.edits = writer.Write(prepared.plan);
-  if (terms.is_lost && !args.is_fixed && BindsThinking(layout, state->row) &&
-      draft.Allows(Rule::kThinkingRemoved)) {
+  const bool may_lose_thinking = !args.is_fixed && draft.Allows(Rule::kThinkingRemoved);
+  if (terms.is_lost && may_lose_thinking && BindsThinking(layout, state->row)) {
     prepared.edits = rewrite::RemoveThinking(layout);
   }
   NoteHeld(args, draft, state->before.get(), *state->branch, prepared);
@@ -527,27 +521,28 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   prepared.conversation = {state->conversation, known.found.origin};
   prepared.first_of_conversation = state->before == nullptr;
   Write(args, prepared);
-  if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
-    prepared.headers.push_back(
-        {std::string(prepared.plan.conversation_header), prepared.plan.conversation_id});
-  }
-  if (terms.system_turn == ledger::SystemTurn::kClearAt) {
-    prepared.headers.push_back(
-        {std::string(rewrite::kBetaHeader), std::string(rewrite::kClearAtBeta)});
-  }
+  AddHeaders(draft, prepared);
   if (dry) return prepared;
   writer.Fill(*state->branch);
   state->estimated_tokens = writer.num_tokens();
   state->ttl_seconds = writer.ttl_seconds();
   prepared.state = std::move(state);
+  if (prepared.state->planned) {
+    prepared.state->received = diagnose::ReceivedOf({.layout = layout,
+                                                     .body = args.body,
+                                                     .tenant = args.tenant,
+                                                     .upstream = args.upstream,
+                                                     .row = terms.row,
+                                                     .plan = prepared.plan});
+  }
   templates.Learn(learning.scope, learning.lesson);
   Remember(args, draft, known.found, prepared);
   if (terms.mode != Mode::kObserve) {
     KeepForTenant(draft, TenantMemory::ScopeOf(args.tenant, args.upstream));
     Keep(known.found, prepared);
   }
-  if (prepared.state->before && known.found.holds_history &&
-      prepared.rewrite == history::Rewrite::kNone) {
+  const bool goes_on = prepared.state->before && known.found.holds_history;
+  if (goes_on && prepared.rewrite == history::Rewrite::kNone) {
     prepared.rewrite = history::RewriteOf(*prepared.state->before, *prepared.state->branch);
   }
   return prepared;
@@ -647,6 +642,14 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   report.is_counted = attributed.is_counted;
   report.prompt = diagnose::PromptIdOf(segments);
   report.ttl_seconds = state.branch->request.ttl_seconds;
+  if (state.received) {
+    report.direct = diagnose::DirectUsage({.received = *state.received,
+                                           .now = *state.branch,
+                                           .before = reference.branch.get(),
+                                           .usage = *args.usage,
+                                           .now_us = args.now_us},
+                                          impl_->direct);
+  }
   if (!state.planned) return report;
   const ledger::reply::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(

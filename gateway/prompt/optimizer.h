@@ -117,6 +117,8 @@ struct Prepared {
 // The analysis of a request after its answer has ended.
 struct Report {
   std::optional<diagnose::Attribution> attribution;
+  // What the request would have used directly, by estimate; absent: as it was, or it is not known.
+  std::optional<ledger::reply::TokenUsage> direct;
   std::vector<diagnose::SourceRun> runs;              // the same in the order of rendering
   std::vector<ledger::segment::RecordSegment> parts;  // the same, part by part
   bool is_counted = false;                            // it divides counted tokens, no estimates

@@ -379,6 +379,7 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::reply::Reply
                 .branch = report.branch});
   record.cache_ttl_seconds = report.ttl_seconds;
   record.prompt = report.prompt;
+  record.direct_usage = report.direct;
   if (!report.attribution) return;
   record.is_estimated = !report.is_counted;
   record.segments = std::move(report.parts);

@@ -24,6 +24,7 @@ void MinuteSums::Add(const RequestRecord& record) {
   if (record.cost) {
     nanodollars += record.cost->nanodollars;
     uncached_nanodollars += record.cost->uncached_nanodollars;
+    direct_nanodollars += record.cost->direct_nanodollars;
   }
 }
 
@@ -36,6 +37,7 @@ void MinuteSums::Add(const MinuteSums& other) {
   output_tokens += other.output_tokens;
   nanodollars += other.nanodollars;
   uncached_nanodollars += other.uncached_nanodollars;
+  direct_nanodollars += other.direct_nanodollars;
 }
 
 void RecordFeed::Window::Add(const RequestRecord& record, int64_t second) {

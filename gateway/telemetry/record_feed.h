@@ -33,6 +33,7 @@ struct MinuteSums {
   int64_t output_tokens = 0;
   int64_t nanodollars = 0;
   int64_t uncached_nanodollars = 0;
+  int64_t direct_nanodollars = 0;
   void Add(const ledger::RequestRecord& record);
   void Add(const MinuteSums& other);
   friend bool operator==(const MinuteSums&, const MinuteSums&) = default;

@@ -12,7 +12,8 @@ namespace {
 
 using segment::kStoredNumberMax;
 
-constexpr char kVersion = 1;
+constexpr char kVersion = 2;
+constexpr char kOldVersion = 1;  // it had no direct cost
 
 // Their order is that of the bits in the mask: append only.
 constexpr std::array kCounts = {&Bucket::requests,         &Bucket::failed,
@@ -21,9 +22,14 @@ constexpr std::array kCounts = {&Bucket::requests,         &Bucket::failed,
                                 &Bucket::nanodollars,      &Bucket::uncached_nanodollars,
                                 &Bucket::breaks,           &Bucket::lost_tokens,
                                 &Bucket::lost_nanodollars, &Bucket::decoded_tokens,
-                                &Bucket::decode_us};
-constexpr uint64_t kTtft = uint64_t{1} << kCounts.size();
-constexpr uint64_t kTpot = kTtft << 1;
+                                &Bucket::decode_us,        &Bucket::direct_nanodollars};
+constexpr size_t kOldCounts = kCounts.size() - 1;
+
+// The bits of the histograms follow those of the counts.
+constexpr uint64_t TtftBit(size_t num_counts) { return uint64_t{1} << num_counts; }
+constexpr uint64_t TpotBit(size_t num_counts) { return uint64_t{2} << num_counts; }
+constexpr uint64_t kTtft = TtftBit(kCounts.size());
+constexpr uint64_t kTpot = TpotBit(kCounts.size());
 
 void AppendVarint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
@@ -59,21 +65,24 @@ std::string EncodeBucket(const Bucket& bucket) {
 }
 
 bool DecodeBucket(std::string_view bytes, Bucket& bucket) {
-  if (bytes.empty() || bytes.front() != kVersion) return false;
+  if (bytes.empty() || (bytes.front() != kVersion && bytes.front() != kOldVersion)) return false;
+  const size_t num_counts = bytes.front() == kOldVersion ? kOldCounts : kCounts.size();
   bytes.remove_prefix(1);
   const std::optional<uint64_t> mask = store::file::TakeVarint(bytes);
-  if (!mask || *mask >= kTpot << 1) return false;
+  if (!mask || *mask >= TpotBit(num_counts) << 1) return false;
   bucket = {};
-  for (size_t i = 0; i < kCounts.size(); ++i) {
+  for (size_t i = 0; i < num_counts; ++i) {
     if ((*mask >> i & 1) == 0) continue;
     const std::optional<uint64_t> value = store::file::TakeVarint(bytes);
     if (!value) return false;
     bucket.*kCounts[i] = Unfold(*value);
-    if (bucket.*kCounts[i] > kStoredNumberMax || bucket.*kCounts[i] < -kStoredNumberMax)
+    if (bucket.*kCounts[i] > kStoredNumberMax || bucket.*kCounts[i] < -kStoredNumberMax) {
       return false;
+    }
   }
-  if ((*mask & kTtft) != 0 && !bucket.ttft.Take(bytes)) return false;
-  if ((*mask & kTpot) != 0 && !bucket.tpot.Take(bytes)) return false;
+  if (num_counts == kOldCounts) bucket.direct_nanodollars = bucket.nanodollars;
+  if ((*mask & TtftBit(num_counts)) != 0 && !bucket.ttft.Take(bytes)) return false;
+  if ((*mask & TpotBit(num_counts)) != 0 && !bucket.tpot.Take(bytes)) return false;
   return bytes.empty();
 }
 

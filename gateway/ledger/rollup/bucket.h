@@ -26,6 +26,7 @@ struct Bucket {
   // speed of an answer.
   int64_t decoded_tokens = 0;
   int64_t decode_us = 0;
+  int64_t direct_nanodollars = 0;
   Histogram ttft = {};
   Histogram tpot = {};
 

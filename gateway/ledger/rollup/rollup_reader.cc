@@ -150,6 +150,7 @@ void WriteWhole(const Bucket& bucket, JsonWriter& json) {
   json.Key("output_tokens").Integer(bucket.output_tokens);
   json.Key("nanodollars").Integer(bucket.nanodollars);
   json.Key("uncached_nanodollars").Integer(bucket.uncached_nanodollars);
+  json.Key("direct_nanodollars").Integer(bucket.direct_nanodollars);
   WriteLosses(bucket, json);
   json.Key("ttft_us");
   WritePercentiles(bucket.ttft, json);

@@ -74,4 +74,11 @@ struct Branch {
   bool finished = false;     // guarded by ConversationMemory
 };
 
+// Drops the bytes of a request that is too long to be remembered, but keeps its structure.
+void DropBytes(Branch& branch);
+
+// Returns the bytes of the segment in that place, as its caller wrote them or as they were sent;
+// null if there is none, or if its bytes are not remembered.
+const std::string* BytesAt(const Branch& branch, const parse::Place& place, bool is_callers);
+
 }  // namespace kvgate::prompt::history

@@ -65,7 +65,8 @@ void WriteMinute(const telemetry::MinuteSums& sums, JsonWriter& json) {
   json.Key("uncached_tokens").Integer(sums.uncached_tokens);
   json.Key("output_tokens").Integer(sums.output_tokens);
   json.Key("nanodollars").Integer(sums.nanodollars);
-  json.Key("uncached_nanodollars").Integer(sums.uncached_nanodollars).EndObject();
+  json.Key("uncached_nanodollars").Integer(sums.uncached_nanodollars);
+  json.Key("direct_nanodollars").Integer(sums.direct_nanodollars).EndObject();
 }
 
 // What other tenants do shows in these numbers, so they are an admin's.

@@ -31,7 +31,7 @@ class EvaluationTest(ModelCase):
     def test_it_stands_under_its_name_and_says_who_it_is(self):
         running = self.serve()
         names = [model["id"] for model in running.get("/v1/models").json["data"]]
-        self.assertEqual(names, ["kvgate-default"])
+        self.assertEqual(names, ["kvgate-default", "local"])
         reply = running.chat([{"role": "user", "content": "Who are you?"}], temperature=0,
                              ignore_eos=False, max_tokens=60, model="kvgate-default")
         self.assertEqual(reply.status, 200, reply.body)

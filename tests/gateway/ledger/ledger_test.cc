@@ -72,6 +72,19 @@ TEST(LedgerTest, ARecordIsPricedAndFoundAtOnce) {
   EXPECT_EQ(ledger.Spent("t").dollars_today, 0.054399);
 }
 
+TEST(LedgerTest, TheDirectCostIsOfTheUsageThatItWouldHaveHad) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  RequestRecord record = Record(1);
+  record.direct_usage = reply::TokenUsage{.uncached_tokens = 12307, .output_tokens = 550};
+  ledger.Add(record);
+  const Json cost = Json::parse(ledger.Get("id1001").value())["cost"];
+  EXPECT_EQ(cost["nanodollars"], 54'399'000);
+  EXPECT_EQ(cost["direct_nanodollars"], cost["uncached_nanodollars"]);
+  ledger.Add(Record(2));
+  EXPECT_EQ(Json::parse(ledger.Get("id1002").value())["cost"]["direct_nanodollars"], 54'399'000);
+}
+
 TEST(LedgerTest, ARequestOfTheGatewaysOwnCountsAsItsPurposeAlone) {
   MemoryMetaStore meta;
   Ledger ledger({.meta = &meta, .write_interval = 1h});

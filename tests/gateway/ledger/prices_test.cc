@@ -30,7 +30,8 @@ TEST(PricesTest, TheVectorOfLitellm9812IsExact) {
   const auto cost = CostOf(Row("anthropic", "claude-3-7-sonnet-20250219"), usage, "standard");
   // 3 * 3 + 12304 * 3.75 + 550 * 15 = 54399 millionths of a dollar.
   EXPECT_EQ(cost, (Cost{.nanodollars = 54'399'000,
-                        .uncached_nanodollars = (12307 * 3 + 550 * 15) * int64_t{1000}}));
+                        .uncached_nanodollars = (12307 * 3 + 550 * 15) * int64_t{1000},
+                        .direct_nanodollars = 54'399'000}));
 }
 
 TEST(PricesTest, ReadsAndBothKindsOfWritesHaveTheirFactors) {

@@ -101,7 +101,8 @@ RequestRecord RandomRecord(std::mt19937& random) {
     record.usage = reply::TokenUsage{.uncached_tokens = number(), .output_tokens = number()};
   }
   if (random() % 2 == 0) {
-    record.cost = Cost{.nanodollars = number(), .uncached_nanodollars = -number()};
+    record.cost = Cost{
+        .nanodollars = number(), .uncached_nanodollars = -number(), .direct_nanodollars = number()};
   }
   AddPreparation(random, record);
   return record;
@@ -169,7 +170,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 7;
+  bytes.front() = 8;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
   // Version 4 is this form without held lines.
@@ -177,6 +178,23 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   bytes.front() = 4;
   ASSERT_TRUE(DecodeRecord(bytes, Ring()));
   EXPECT_FALSE(DecodeRecord(bytes, Ring())->held_stale);
+}
+
+TEST(RecordFormatTest, ACostOfVersionSixIsTheDirectOneToo) {
+  RequestRecord record;
+  record.cost = Cost{.nanodollars = 20, .uncached_nanodollars = 30, .direct_nanodollars = 25};
+  const std::string bytes = EncodeRecord(record, Ring());
+  // Zigzag of 20, 30 and 25; version 6 ended behind the second.
+  const size_t at = bytes.find("\x28\x3c\x32");
+  ASSERT_NE(at, std::string::npos);
+  std::string older = bytes;
+  older.erase(at + 2, 1);
+  EXPECT_FALSE(DecodeRecord(older, Ring()));
+  older.front() = 6;
+  const auto decoded = DecodeRecord(older, Ring());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->cost->uncached_nanodollars, 30);
+  EXPECT_EQ(decoded->cost->direct_nanodollars, 20);
 }
 
 // The bytes that version 5 wrote, put together from store/FORMAT.md.

@@ -30,7 +30,7 @@ RequestRecord Record() {
                                    .cache_read_tokens = 50,
                                    .cache_write_tokens = 10,
                                    .output_tokens = 10};
-  record.cost = Cost{.nanodollars = 7, .uncached_nanodollars = 9};
+  record.cost = Cost{.nanodollars = 7, .uncached_nanodollars = 9, .direct_nanodollars = 8};
   record.attribution = {{.source = "tools", .cached = 50, .written = 10, .nanodollars = 6},
                         {.source = "user", .uncached = 40, .nanodollars = 1}};
   record.segments = {
@@ -53,6 +53,7 @@ TEST(RecordRollupTest, ARequestCountsUnderEachOfItsNames) {
   EXPECT_EQ(entry.whole.cached_tokens, 50);
   EXPECT_EQ(entry.whole.written_tokens, 10);
   EXPECT_EQ(entry.whole.uncached_nanodollars, 9);
+  EXPECT_EQ(entry.whole.direct_nanodollars, 8);
   EXPECT_EQ(entry.whole.decoded_tokens, 9);
   EXPECT_EQ(entry.whole.ttft.count(), 1);
   EXPECT_EQ(entry.names.size(), 6U);

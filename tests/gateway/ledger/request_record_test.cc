@@ -28,7 +28,7 @@ RequestRecord FullRecord() {
   record.reported.Set(reply::UsageField::kInputTokens, 3);
   record.reported.Set(reply::UsageField::kCacheCreation1h, 4);
   record.usage = reply::TokenUsage{.uncached_tokens = 3, .cache_write_1h_tokens = 4};
-  record.cost = Cost{.nanodollars = 55, .uncached_nanodollars = 35};
+  record.cost = Cost{.nanodollars = 55, .uncached_nanodollars = 35, .direct_nanodollars = 75};
   record.price_date = "2026-10";
   record.mode = "stabilize";
   record.conversation = "00112233445566778899aabbccddeeff";
@@ -63,6 +63,7 @@ TEST(RequestRecordTest, IsOneJsonObjectWithWhatIsKnown) {
   EXPECT_EQ(json["usage"]["reported"],
             Json::parse(R"({"input_tokens":3,"cache_creation.ephemeral_1h_input_tokens":4})"));
   EXPECT_EQ(json["cost"]["nanodollars"], 55);
+  EXPECT_EQ(json["cost"]["direct_nanodollars"], 75);
   EXPECT_FALSE(json.contains("error"));
 }
 

@@ -20,6 +20,7 @@ TEST(TotalsMetricsTest, TokensDollarsAndBreaksAreShown) {
   record.cost.emplace();
   record.cost->nanodollars = 54'399'000;
   record.cost->uncached_nanodollars = 60'000'000;
+  record.cost->direct_nanodollars = 57'000'000;
   record.attribution = {{.source = "user", .written = 12304, .uncached = 3}};
   record.prefix_break.emplace();
   record.prefix_break->cause = "tool_added";
@@ -40,6 +41,7 @@ TEST(TotalsMetricsTest, TokensDollarsAndBreaksAreShown) {
   EXPECT_THAT(text, HasSubstr("kvgate_break_tokens_total{cause=\"tool_added\"} 40\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_cost_usd_total{kind=\"actual\"} 0.054399\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_cost_usd_total{kind=\"counterfactual\"} 0.06\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_cost_usd_total{kind=\"direct\"} 0.057\n"));
 }
 
 }  // namespace

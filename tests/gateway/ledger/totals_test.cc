@@ -26,7 +26,9 @@ RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
                                    .cache_write_tokens = 3,
                                    .cache_write_1h_tokens = 4,
                                    .output_tokens = 5};
-  record.cost = Cost{.nanodollars = nanodollars, .uncached_nanodollars = 2 * nanodollars};
+  record.cost = Cost{.nanodollars = nanodollars,
+                     .uncached_nanodollars = 2 * nanodollars,
+                     .direct_nanodollars = 3 * nanodollars};
   return record;
 }
 
@@ -48,6 +50,7 @@ TEST(TotalsTest, SumsAreByUpstreamModelAndTenant) {
   EXPECT_EQ(json["cache_write_tokens"], 14);
   EXPECT_EQ(json["nanodollars"], 30);
   EXPECT_EQ(json["uncached_nanodollars"], 60);
+  EXPECT_EQ(json["direct_nanodollars"], 90);
   EXPECT_EQ(json["by_upstream"]["main"]["requests"], 2);
   EXPECT_EQ(json["by_model"]["m"]["output_tokens"], 10);
   EXPECT_EQ(json["by_tenant"]["b"]["nanodollars"], 20);
@@ -109,7 +112,7 @@ TEST(TotalsTest, TokensOfTheDayAndTheMonthCountWithoutAPriceAndWithTheCache) {
   EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).tokens_this_month, 4321);
 }
 
-TEST(TotalsTest, RowsOfAnEarlierVersionHaveNoTokensOfTheDay) {
+TEST(TotalsTest, RowsOfAnEarlierVersionHaveNoTokensOfTheDayAndTheCostAsTheDirectOne) {
   Totals totals;
   totals.Add(Priced("a", kOctober31, 1'000'000'000));
   Totals restored;
@@ -118,11 +121,13 @@ TEST(TotalsTest, RowsOfAnEarlierVersionHaveNoTokensOfTheDay) {
     if (row.is_object()) {
       row.erase("day_tokens");
       row.erase("month_tokens");
+      row.erase("direct_nanodollars");
     }
     EXPECT_TRUE(restored.Restore(key, row.dump())) << key;
   }
   EXPECT_EQ(restored.Spent("a", kOctober31).dollars_today, 1);
   EXPECT_EQ(restored.Spent("a", kOctober31).tokens_today, 0);
+  EXPECT_EQ(Written(restored)["direct_nanodollars"], 1'000'000'000);
 }
 
 TEST(TotalsTest, TenantsBeyondTheBoundAreHeldToTheirCommonSums) {

@@ -27,7 +27,8 @@ RequestRecord Record(const std::string& id, const std::string& tenant = "t") {
   record.status = 200;
   record.usage = TokenUsage{
       .uncached_tokens = 1, .cache_read_tokens = 20, .cache_write_tokens = 3, .output_tokens = 4};
-  record.cost = ledger::Cost{.nanodollars = 50, .uncached_nanodollars = 60};
+  record.cost =
+      ledger::Cost{.nanodollars = 50, .uncached_nanodollars = 60, .direct_nanodollars = 55};
   return record;
 }
 
@@ -123,7 +124,8 @@ TEST(RecordFeedTest, TheLastMinuteIsSummedByTenantAndSlides) {
                                            .uncached_tokens = 2,
                                            .output_tokens = 8,
                                            .nanodollars = 100,
-                                           .uncached_nanodollars = 120}));
+                                           .uncached_nanodollars = 120,
+                                           .direct_nanodollars = 110}));
   EXPECT_EQ(feed.LastMinute("alice").requests, 1);
   EXPECT_EQ(feed.LastMinute("alice").failed, 0);
   EXPECT_EQ(feed.LastMinute("nobody"), MinuteSums());

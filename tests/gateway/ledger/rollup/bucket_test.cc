@@ -15,7 +15,7 @@ Bucket RandomBucket(std::mt19937_64& random) {
        {&Bucket::requests, &Bucket::failed, &Bucket::cached_tokens, &Bucket::written_tokens,
         &Bucket::uncached_tokens, &Bucket::output_tokens, &Bucket::nanodollars,
         &Bucket::uncached_nanodollars, &Bucket::breaks, &Bucket::lost_tokens,
-        &Bucket::decoded_tokens, &Bucket::decode_us}) {
+        &Bucket::decoded_tokens, &Bucket::decode_us, &Bucket::direct_nanodollars}) {
     if (random() % 3 != 0) bucket.*count = number();
   }
   bucket.lost_nanodollars = -number();
@@ -43,13 +43,36 @@ TEST(BucketTest, BrokenBytesAreRefused) {
   }
   EXPECT_FALSE(DecodeBucket(bytes + "x", read));
   std::string newer = bytes;
-  newer.front() = 2;
+  newer.front() = 3;
   EXPECT_FALSE(DecodeBucket(newer, read));
   for (int i = 0; i < 20'000; ++i) {
     std::string changed = bytes;
     changed[random() % changed.size()] = static_cast<char>(random());
     (void)DecodeBucket(changed, read);
   }
+}
+
+TEST(BucketTest, ARowOfVersionOneHasItsCostAsTheDirectOne) {
+  // requests 2, nanodollars 5, 10 output tokens; ttft of one request in the bucket of 3 us.
+  const std::string bytes("\x01\xe1\x40\x04\x14\x0a\x01\x03\x01", 9);
+  Bucket read;
+  ASSERT_TRUE(DecodeBucket(bytes, read));
+  EXPECT_EQ(read.requests, 2);
+  EXPECT_EQ(read.output_tokens, 10);
+  EXPECT_EQ(read.nanodollars, 5);
+  EXPECT_EQ(read.direct_nanodollars, 5);
+  EXPECT_EQ(read.ttft.count(), 1);
+  EXPECT_TRUE(read.tpot.empty());
+}
+
+TEST(BucketTest, NumbersThatNoServerHasAreDamage) {
+  Bucket read;
+  EXPECT_TRUE(DecodeBucket(EncodeBucket({.requests = int64_t{1} << 53}), read));
+  EXPECT_FALSE(DecodeBucket(EncodeBucket({.requests = (int64_t{1} << 53) + 1}), read));
+  EXPECT_FALSE(DecodeBucket(EncodeBucket({.lost_nanodollars = -(int64_t{1} << 60)}), read));
+  Bucket counted;
+  counted.ttft.Add(5, (int64_t{1} << 53) + 1);
+  EXPECT_FALSE(DecodeBucket(EncodeBucket(counted), read));
 }
 
 TEST(BucketTest, SumsAddUpInAnyOrder) {
