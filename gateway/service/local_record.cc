@@ -50,8 +50,14 @@ void TakeTimes(const protocol::form::CompletionStats& stats, ledger::RequestTimi
   timings.prefill_us = ToMicroseconds(stats.prefill_seconds);
   if (stats.num_output_tokens < 2 || stats.total_seconds <= 0) return;
   timings.decode_us = ToMicroseconds(std::max(0.0, stats.total_seconds - stats.ttft_seconds));
-  timings.tpot_us = timings.decode_us / (stats.num_output_tokens - 1);
   timings.itl_us_max = ToMicroseconds(stats.itl_seconds_max);
+  // The engine ends a request a little after its last token. No gap between tokens was longer than
+  // the longest one, so that all of them together took no more than this.
+  const int64_t num_gaps = stats.num_output_tokens - 1;
+  if (timings.itl_us_max > 0) {
+    timings.decode_us = std::min(timings.decode_us, timings.itl_us_max * num_gaps);
+  }
+  timings.tpot_us = timings.decode_us / num_gaps;
 }
 
 }  // namespace

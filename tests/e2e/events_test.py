@@ -145,7 +145,7 @@ api_key_env = "KVGATE_TEST_PROVIDER_KEY"
         minute = followers["root"].of("stats")[-1]["minute"]
         self.assertEqual(set(minute), {"requests", "failed", "cached_tokens", "written_tokens",
                                        "uncached_tokens", "output_tokens", "nanodollars",
-                                       "uncached_nanodollars"})
+                                       "uncached_nanodollars", "direct_nanodollars"})
         self.assertGreater(minute["uncached_tokens"], 0)
         self.assertGreater(minute["nanodollars"], 0)
         whole = followers["root"].of("stats")[-1]

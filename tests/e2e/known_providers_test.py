@@ -19,6 +19,7 @@ from forward_test import Upstream, answer, pump
 HOSTS = ("api.anthropic.com", "api.openai.com", "api.deepseek.com", "api.x.ai", "openrouter.ai")
 ANTHROPIC = "sk-ant-api03-" + "a" * 80
 OPENAI = "sk-proj-" + "b" * 80
+SHARED = "sk-" + "e" * 48  # as keys of several providers look
 JSON = b"Content-Type: application/json\r\n"
 
 
@@ -91,7 +92,8 @@ class KnownProvidersTest(Case):
         self.assertEqual((fields["host"], fields["x-api-key"]), ("api.anthropic.com", ANTHROPIC))
         for model, key, host, path in (
                 ("gpt-5.5", OPENAI, "api.openai.com", "/v1/chat/completions"),
-                ("deepseek-chat", OPENAI, "api.deepseek.com", "/v1/chat/completions"),
+                ("deepseek-chat", SHARED, "api.deepseek.com", "/v1/chat/completions"),
+                ("gpt-5.5", SHARED, "api.openai.com", "/v1/chat/completions"),
                 ("grok-5", "xai-" + "c" * 80, "api.x.ai", "/v1/chat/completions"),
                 ("vendor/model", "sk-or-v1-" + "d" * 64, "openrouter.ai",
                  "/api/v1/chat/completions")):
@@ -118,6 +120,23 @@ class KnownProvidersTest(Case):
                 running.get("/v1/models", self.bearer(OPENAI)).json["data"]]
         self.assertEqual(more[:len(ids)], ids)
         self.assertIn("gpt-far", more)
+        self.assertEqual(self.asked, ["api.openai.com:443"])
+
+    def test_a_key_of_one_provider_is_shown_to_no_other(self):
+        running = self.serve()
+        # Whose it is shows by the model alone.
+        listed = self.assert_ok(running.get("/v1/models", self.bearer(SHARED))).json["data"]
+        self.assertIn("local", [model["id"] for model in listed])
+        reply = running.get("/v1/responses/resp_1", self.bearer(SHARED))
+        self.assertGreaterEqual(reply.status, 400)
+        reply = running.send("/v1/embeddings", {"input": "x"}, self.bearer(SHARED))
+        self.assertGreaterEqual(reply.status, 400)
+        # This one says whose it is.
+        for model, key in (("deepseek-chat", OPENAI), ("grok-5", OPENAI), ("gpt-5.5", ANTHROPIC),
+                           ("vendor/model", OPENAI)):
+            reply = running.send("/v1/chat/completions", chat(model), self.bearer(key))
+            self.assertEqual(reply.status, 404, reply.body)
+        self.assertEqual((self.asked, self.pages), ([], []))
 
     def test_without_a_providers_credential_nothing_leaves_the_machine(self):
         running = self.serve()

@@ -112,6 +112,7 @@ Task<void> ListAll(RequestContext& request) {
     all = std::move(*models);
   }
   for (const auto& upstream : upstreams) {
+    if (!request.targets().lists_models) break;
     co_await AddModelsOf(request, *upstream, all);
     if (request.sink().is_gone()) co_return;
   }

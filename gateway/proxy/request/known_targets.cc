@@ -15,6 +15,7 @@ std::shared_ptr<const Targets> KnownTargets::For(std::string_view credential) co
   if (const auto found = kinds_.find(kind); found != kinds_.end()) return found->second;
   TargetOptions options = options_;
   options.upstreams = upstream::UpstreamsOfKind(kind);
+  options.lists_models = options.upstreams.size() == 1;
   auto targets = Targets::Open(options, /*has_local=*/true, nullptr);
   if (!targets) {
     KVGATE_LOG(kError, "proxy", "requests with a credential '{}...' stay here: {}", kind,

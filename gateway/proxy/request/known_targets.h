@@ -1,6 +1,8 @@
 // KnownTargets gives a server without upstreams those of a known provider for requests that carry a
-// credential of that provider: to whoever has none, nothing is sent. Each kind of credential gets
-// targets of its own, opened by its first request and kept. Thread-safe.
+// credential of that provider: of whoever has none, nothing is sent. Each kind of credential gets
+// targets of its own, opened by its first request and kept. Where keys of several providers begin
+// alike, the model that a request names decides, and nothing is sent of one that names none.
+// Thread-safe.
 #pragma once
 
 #include <map>

@@ -12,6 +12,9 @@ struct TargetOptions {
   std::vector<config::UpstreamConfig> upstreams = {};
   // Without upstreams and keys: see KnownTargets.
   bool serves_known_providers = false;
+  // Upstreams are asked for their models. False where a caller's credential is of one of them, and
+  // it is not known of which.
+  bool lists_models = true;
   std::vector<config::RouteConfig> routes = {};
   std::vector<config::KeyConfig> keys = {};    // empty: everyone is let in
   config::BudgetLimits tenant_budgets = {};    // of each tenant whose key sets none

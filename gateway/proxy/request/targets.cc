@@ -23,6 +23,7 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
   targets->budgets =
       access::BudgetTable(options.keys, options.tenant_budgets, options.budget_thresholds);
   targets->engine = service::LocalUpstream(options.engine);
+  targets->lists_models = options.lists_models;
   std::vector<std::string> names;
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
   KVGATE_TRY(targets->routes,

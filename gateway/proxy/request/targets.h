@@ -30,6 +30,7 @@ struct Targets {
   access::BudgetTable budgets;  // of all tenants
   std::unique_ptr<route::RouteTable> routes;
   config::UpstreamConfig engine;  // the local engine's mode and rules; see service::LocalUpstream
+  bool lists_models = true;       // see TargetOptions
   // What requests with a known provider's credential use instead; null: they use these.
   std::shared_ptr<const KnownTargets> known;
 

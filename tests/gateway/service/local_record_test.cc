@@ -37,6 +37,20 @@ TEST_F(LocalRecordTest, TheSpanOfTheCallerIsTold) {
   EXPECT_EQ(told, args.caller_trace);
 }
 
+TEST_F(LocalRecordTest, WhatTheEngineDoesBehindTheLastTokenIsNoDecoding) {
+  {
+    LocalRecord record(Args());
+    record.OnFinish({.stats = {.num_output_tokens = 7,
+                               .ttft_seconds = 0.25,
+                               .itl_seconds_max = 0.05,
+                               .total_seconds = 0.85}},
+                    true);
+  }
+  const Json timings = Recorded()["timings"];
+  EXPECT_EQ(timings["decode_us"], 300'000) << "six gaps, none of them longer than the longest";
+  EXPECT_EQ(timings["tpot_us"], 50'000);
+}
+
 TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   {
     LocalRecord record(Args());

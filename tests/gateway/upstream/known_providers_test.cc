@@ -28,7 +28,8 @@ TEST(KnownProvidersTest, EachIsAnUpstreamWhoseProviderIsFoundByItsHost) {
 
 TEST(KnownProvidersTest, ACredentialIsOfTheKindWithTheLongestBeginning) {
   EXPECT_EQ(KindOfCredential(KeyOf("sk-ant-api03-")), "sk-ant-");
-  EXPECT_EQ(KindOfCredential(KeyOf("sk-proj-")), "sk-");
+  EXPECT_EQ(KindOfCredential(KeyOf("sk-proj-")), "sk-proj-");
+  EXPECT_EQ(KindOfCredential(KeyOf("sk-")), "sk-");
   EXPECT_EQ(KindOfCredential(KeyOf("sk-or-v1-")), "sk-or-");
   EXPECT_EQ(KindOfCredential(KeyOf("xai-")), "xai-");
 }
@@ -52,6 +53,7 @@ TEST(KnownProvidersTest, AKindHasTheUpstreamsOfItsProvidersAlone) {
   };
   EXPECT_EQ(names("sk-ant-"), "anthropic ");
   EXPECT_EQ(names("sk-"), "openai deepseek moonshot ");
+  EXPECT_EQ(names("sk-proj-"), "openai ");
   EXPECT_EQ(names("xai-"), "xai ");
   EXPECT_EQ(names("sk-or-"), "openrouter ");
 }

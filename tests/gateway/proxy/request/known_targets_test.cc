@@ -10,6 +10,7 @@ namespace {
 
 const std::string kAnthropicKey = "sk-ant-api03-" + std::string(80, 'a');
 const std::string kOpenAiKey = "sk-proj-" + std::string(80, 'a');
+const std::string kSharedKey = "sk-" + std::string(48, 'a');
 
 std::shared_ptr<const Targets> Open(const TargetOptions& options) {
   return Targets::Open(options, true, nullptr).value();
@@ -26,9 +27,23 @@ TEST(KnownTargetsTest, AProvidersCredentialGetsItsProvider) {
   const std::string bearer = "Bearer " + kOpenAiKey;
   const auto anthropic = TargetsFor(base, {{"x-api-key", kAnthropicKey}});
   EXPECT_EQ(NamesOf(anthropic), "anthropic ");
-  EXPECT_EQ(NamesOf(TargetsFor(base, {{"authorization", bearer}})), "openai deepseek moonshot ");
+  EXPECT_EQ(NamesOf(TargetsFor(base, {{"authorization", bearer}})), "openai ");
+  EXPECT_TRUE(anthropic->lists_models);
   EXPECT_EQ(TargetsFor(base, {{"x-api-key", kAnthropicKey}}), anthropic) << "opened once";
   EXPECT_EQ(TargetsFor(anthropic, {{"x-api-key", kOpenAiKey}}), anthropic);
+}
+
+TEST(KnownTargetsTest, AKeyThatMayBeOfSeveralProvidersIsShownToNoneThatIsNotNamed) {
+  const auto base = Open({.serves_known_providers = true});
+  const auto targets = TargetsFor(base, {{"x-api-key", kSharedKey}});
+  EXPECT_EQ(NamesOf(targets), "openai deepseek moonshot ");
+  EXPECT_FALSE(targets->lists_models);
+  EXPECT_FALSE(targets->upstreams->Choose({.dialect = upstream::wire::Dialect::kOpenAi}));
+  EXPECT_EQ(targets->upstreams
+                ->Choose({.dialect = upstream::wire::Dialect::kOpenAi, .model = "deepseek-chat"})
+                .value()
+                ->name(),
+            "deepseek");
 }
 
 TEST(KnownTargetsTest, WhoHasNoneStaysHere) {
