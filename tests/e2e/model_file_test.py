@@ -49,10 +49,14 @@ class ModelFileTest(Case):
         self.assert_closed(running)
         # The first file comes back, as after a restored backup: what is on disk is its own.
         self.overwrite(self.original)
-        running.restart()
-        warm = self.assert_ok(running.complete(PROMPT, max_tokens=4))
+        # A machine that is busy may compute sooner than it reads: then it is asked once more.
+        for _ in range(3):
+            running.restart()
+            warm = self.assert_ok(running.complete(PROMPT, max_tokens=4))
+            self.assertEqual(warm.answer, first.answer)
+            if warm.tier("disk") > 0:
+                break
         self.assertGreater(warm.tier("disk"), 0)
-        self.assertEqual(warm.answer, first.answer)
         other = text_of("never seen", 50)
         again = self.assert_ok(running.complete(other, max_tokens=4))
         self.assertEqual(again.tier("disk"), 0)
