@@ -79,8 +79,13 @@ class ByteReader {
   bool ok_ = true;
 };
 
-// Takes a varint from the front of `bytes`: seven bits per byte, low bits first. Returns null if it
-// does not end within `bytes`.
+// Appends a varint: seven bits per byte, low bits first.
+inline void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+// Takes a varint from the front of `bytes`. Returns null if it does not end within `bytes`.
 inline std::optional<uint64_t> TakeVarint(std::string_view& bytes) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {

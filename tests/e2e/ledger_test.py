@@ -104,6 +104,23 @@ class LedgerTest(Case):
         self.assert_ok(running.complete("more", max_tokens=2))
         self.assertEqual(self.totals(running)["output_tokens"], 42)
 
+    def test_kill_9_in_the_middle_leaves_sums_by_time_that_agree_with_the_records(self):
+        running = self.serve()
+        for round_ in range(4):
+            for index in range(8):
+                reply = self.assert_ok(running.complete(f"p{round_} {index}", max_tokens=2))
+            # Listed, it is written; the sums of this second are not, or just being written.
+            self.record_of(running, reply.headers["x-kvgate-request-id"])
+            time.sleep(0.3 * round_)
+            running.kill()
+            running.restart()
+            records = len(self.records(running))
+            for step in ("minute", "day"):
+                rows = running.get(f"/kvgate/v1/stats?step={step}").json["data"]
+                self.assertEqual(sum(row["requests"] for row in rows), records, (round_, step))
+            self.assertEqual(self.totals(running)["requests"], records)
+        self.assertEqual(records, 32)
+
     def test_sums_are_by_tenant_and_model_in_stats_metrics_and_on_the_command_line(self):
         running = self.serve()
         self.assert_ok(running.complete("a", max_tokens=2, headers=tenant("one")))

@@ -8,15 +8,11 @@
 namespace kvgate::ledger::rollup {
 namespace {
 
+using store::file::AppendVarint;
 using store::file::TakeVarint;
 
 constexpr char kVersion = 1;
 constexpr uint64_t kMinuteMax = 0xffff'ffff;  // eight hex digits in the keys of rows
-
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
 
 void AppendText(std::string& out, std::string_view text) {
   AppendVarint(out, text.size());

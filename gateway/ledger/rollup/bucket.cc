@@ -11,6 +11,7 @@ namespace kvgate::ledger::rollup {
 namespace {
 
 using segment::kStoredNumberMax;
+using store::file::AppendVarint;
 
 constexpr char kVersion = 2;
 constexpr char kOldVersion = 1;  // it had no direct cost
@@ -30,11 +31,6 @@ constexpr uint64_t TtftBit(size_t num_counts) { return uint64_t{1} << num_counts
 constexpr uint64_t TpotBit(size_t num_counts) { return uint64_t{2} << num_counts; }
 constexpr uint64_t kTtft = TtftBit(kCounts.size());
 constexpr uint64_t kTpot = TpotBit(kCounts.size());
-
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
 
 uint64_t Fold(int64_t value) {
   return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);

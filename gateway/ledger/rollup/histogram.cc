@@ -11,6 +11,8 @@
 namespace kvgate::ledger::rollup {
 namespace {
 
+using store::file::AppendVarint;
+
 constexpr unsigned kSubBits = 3;  // eight buckets in each power of two
 constexpr uint32_t kNumSub = 1U << kSubBits;
 constexpr uint32_t kBucketsMax = 64 * kNumSub;
@@ -30,11 +32,6 @@ double BeginOf(uint32_t bucket) {
   if (bucket < kNumSub) return bucket;
   const uint32_t power = bucket / kNumSub - 1;
   return std::ldexp(static_cast<double>(kNumSub + bucket % kNumSub), static_cast<int>(power));
-}
-
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
 }
 
 }  // namespace

@@ -11,16 +11,10 @@
 namespace kvgate::ledger::segment {
 namespace {
 
+using store::file::AppendVarint;
+
 constexpr char kVersion = 1;
 constexpr size_t kTextBytesMax = 128;
-
-void AppendVarint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out += static_cast<char>(value | 0x80);
-    value >>= 7;
-  }
-  out += static_cast<char>(value);
-}
 
 void AppendText(std::string& out, std::string_view text) {
   text = text.substr(0, kTextBytesMax);

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvgate::store::file {
 namespace {
@@ -56,6 +57,19 @@ TEST(ByteCodecTest, AVarintMustEndWithinTheBytesAndTenOfThem) {
   const std::string endless(11, '\xFF');
   bytes = endless;
   EXPECT_FALSE(TakeVarint(bytes).has_value());
+}
+
+TEST(ByteCodecTest, VarintsGiveTheSameBack) {
+  std::string bytes;
+  std::vector<uint64_t> values = {0, 1, 127, 128, 300, ~uint64_t{0}};
+  for (int bit = 0; bit < 64; ++bit) values.push_back(uint64_t{1} << bit);
+  for (const uint64_t value : values) AppendVarint(bytes, value);
+  std::string_view left = bytes;
+  for (const uint64_t value : values) EXPECT_EQ(TakeVarint(left), value);
+  EXPECT_TRUE(left.empty());
+  std::string small;
+  AppendVarint(small, 300);
+  EXPECT_EQ(small, "\xac\x02");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/prompt/parse/canonical.h"
+#include "tests/gateway/prompt/diagnose/cache_rules.h"
 
 namespace kvgate::prompt::diagnose {
 namespace {
@@ -15,26 +16,8 @@ using ledger::reply::TokenUsage;
 
 constexpr int64_t kSecondUs = 1'000'000;
 
-ledger::CacheRules Marked() {
-  ledger::CacheRules rules;
-  rules.minimum_tokens = 1'000;
-  rules.lookback_blocks = 20;
-  rules.ttl_seconds = 300;
-  rules.ttl_long_seconds = 3'600;
-  rules.breakpoints = ledger::BreakpointSyntax::kCacheControl;
-  return rules;
-}
-
-ledger::CacheRules ByIncrements() {
-  ledger::CacheRules rules;
-  rules.minimum_tokens = 1'024;
-  rules.increment_tokens = 128;
-  rules.ttl_seconds = 600;
-  return rules;
-}
-
-const ledger::CacheRules kMarked = Marked();
-const ledger::CacheRules kByIncrements = ByIncrements();
+const ledger::CacheRules kMarked = MarkedRules();
+const ledger::CacheRules kByIncrements = IncrementRules();
 
 struct Block {
   std::string text;

@@ -6,19 +6,12 @@
 #include <string>
 
 #include "gateway/prompt/parse/canonical.h"
+#include "tests/gateway/prompt/diagnose/cache_rules.h"
 
 namespace kvgate::prompt::diagnose {
 namespace {
 
 using ledger::reply::TokenUsage;
-
-ledger::CacheRules Rules() {
-  ledger::CacheRules rules;
-  rules.minimum_tokens = 1'024;
-  rules.increment_tokens = 128;
-  rules.ttl_seconds = 600;
-  return rules;
-}
 
 constexpr int64_t kSecondUs = 1'000'000;
 
@@ -30,7 +23,7 @@ struct Request {
 
   Request(const std::string& callers, int64_t seconds) {
     const parse::Place place{.section = parse::Section::kSystem, .field = "system"};
-    row.rules = Rules();
+    row.rules = IncrementRules();
     row.prices.emplace();
     layout.model = "m";
     parse::Segment& received = layout.segments.emplace_back();
