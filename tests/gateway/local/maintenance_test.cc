@@ -4,6 +4,7 @@
 
 #include "tests/gateway/fakes.h"
 #include "tests/gateway/service/stored_prefix.h"
+#include "tests/manual_clock.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::local {
@@ -116,11 +117,13 @@ TEST(MaintenanceTest, EndsAtOnceWhateverIsUnderWay) {
 }
 
 TEST(MaintenanceTest, ExpiredPinsAreDropped) {
+  const test::ManualClock clock;
   Fixture at;
   at.Pin('a', 64, 1);
   store::meta::Pin pin = at.data->pins().List()[0];
-  pin.expires_unix = std::time(nullptr) + 1;
+  pin.expires_unix = WallClock::NowUnix() + 60;
   ASSERT_TRUE(at.data->pins().Put(pin));
+  test::ManualClock::Advance(std::chrono::seconds(60));
   const auto maintenance = at.Start();
   EXPECT_TRUE(test::WaitUntil([&] { return at.data->pins().size() == 0; }, "the pin is gone"));
 }
