@@ -49,7 +49,7 @@ SMALL = {"num_layers": 2, "hidden_dim": 64, "num_heads": 2, "num_kv_heads": 1, "
          "rotary_dim": 16, "ffn_dim": 96, "vocab_size": 768}
 # Share of the time from which on rows of a length are seen. Short ones first: a step over them
 # costs little, and copying is learnt from them.
-CURRICULUM = [(0.0, 192), (0.06, 384), (0.18, 768), (0.40, 1536), (0.60, 3072), (0.75, 8192)]
+CURRICULUM = [(0.0, 192), (0.04, 384), (0.10, 768), (0.42, 1536), (0.65, 3072), (0.82, 8192)]
 
 
 def longest_at(share):

@@ -223,7 +223,7 @@ void Ledger::Count(RequestRecord& record) {
 RecordWriter::Row Ledger::ToStored(const RequestRecord& record) const {
   RecordWriter::Row stored{.entry = EntryOf(record)};
   if (options_.meta == nullptr || options_.records_max == 0) return stored;
-  stored.id = record.id;
+  stored.key = RecordKey(record.id);
   stored.record = EncodeRecord(record, options_.meta->keyring());
   if (options_.segments_max > 0 && !record.segments.empty()) {
     stored.segments = segment::EncodeSegments(record.segments);
@@ -404,7 +404,7 @@ Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_v
                options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
     auto record = found ? DecodeRecord(*found, options_.meta->keyring()) : std::nullopt;
     if (record && (!tenant || record->tenant == *tenant)) {
-      KVGATE_TRY(auto segments, writer_->SegmentsOf(id));
+      KVGATE_TRY(auto segments, writer_->SegmentsOf(id, *found));
       if (segments) record->segments = *std::move(segments);
       return RecordJson(*record, segments.has_value());
     }
@@ -415,7 +415,10 @@ Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_v
 
 Result<std::vector<segment::RecordSegment>> Ledger::SegmentsOf(std::string_view id) {
   if (options_.meta == nullptr) return NoRecords();
-  KVGATE_TRY(auto segments, writer_->SegmentsOf(id));
+  KVGATE_TRY(const std::optional<std::string> record,
+             options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
+  if (!record) return std::vector<segment::RecordSegment>();
+  KVGATE_TRY(auto segments, writer_->SegmentsOf(id, *record));
   return segments.value_or(std::vector<segment::RecordSegment>());
 }
 

@@ -10,12 +10,14 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 7;
-// Version 6 had no direct cost. Version 5 had neither session, key, tiers nor the times of
-// decoding. Version 4 knew of no held lines. Version 3 had a break's excerpts in clear; version 2
-// had edits without counts and nothing behind them. Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 8;
+// Version 7 had no number of segments behind it. Version 6 had no direct cost. Version 5 had
+// neither session, key, tiers nor the times of decoding. Version 4 knew of no held lines. Version 3
+// had a break's excerpts in clear; version 2 had edits without counts and nothing behind them.
+// Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
 constexpr char kDirectVersion = 7;  // the first one with the direct cost
+constexpr char kNumberedVersion = 8;
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
 // Bound of a break's sealed excerpts.
@@ -38,6 +40,8 @@ constexpr uint64_t kNamed = 4096;    // its key, session, prompt or asked_model
 constexpr uint64_t kSpanned = 8192;  // the times of prefill and decode
 constexpr uint64_t kTiered = 16384;  // tokens by tier
 constexpr uint64_t kEstimated = 32768;
+
+constexpr size_t kSegmentsNumberBytes = sizeof(uint64_t);
 
 bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
@@ -412,6 +416,8 @@ std::string EncodeRecord(const RequestRecord& record, const Keyring& ring) {
   if ((flags & kReceivedDigest) != 0) writer.Digest(*record.received_sha256);
   if ((flags & kSentDigest) != 0) writer.Digest(*record.sent_sha256);
   WriteTail(record, flags, ring, writer);
+  constexpr uint64_t kNoSegments = 0;
+  writer.Bytes(&kNoSegments, kSegmentsNumberBytes);
   return writer.Take();
 }
 
@@ -419,7 +425,12 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring&
   RequestRecord record;
   if (bytes.size() < 1 + sizeof(record.time_us) || !IsVersion(bytes.front())) return std::nullopt;
   record.time_us = TimeOfRecord(bytes);
-  Reader reader(bytes.substr(1 + sizeof(record.time_us)));
+  std::string_view members = bytes.substr(1 + sizeof(record.time_us));
+  if (bytes.front() >= kNumberedVersion) {
+    if (members.size() < kSegmentsNumberBytes) return std::nullopt;
+    members.remove_suffix(kSegmentsNumberBytes);
+  }
+  Reader reader(members);
   const uint64_t flags = reader.TakeUnsigned();
   const uint64_t endpoint = reader.TakeUnsigned();
   const uint64_t dialect = reader.TakeUnsigned();
@@ -450,6 +461,17 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring&
 
 bool HasClearWords(std::string_view bytes) {
   return !bytes.empty() && IsVersion(bytes.front()) && bytes.front() <= kClearVersion;
+}
+
+void SetSegmentsNumber(std::string& bytes, uint64_t number) {
+  store::file::StoreValue(bytes.data(), bytes.size() - kSegmentsNumberBytes, number);
+}
+
+uint64_t SegmentsNumberOf(std::string_view bytes) {
+  const bool is_numbered = bytes.size() > kSegmentsNumberBytes && IsVersion(bytes.front()) &&
+                           bytes.front() >= kNumberedVersion;
+  if (!is_numbered) return 0;
+  return store::file::LoadValue<uint64_t>(bytes, bytes.size() - kSegmentsNumberBytes);
 }
 
 int64_t TimeOfRecord(std::string_view bytes) {

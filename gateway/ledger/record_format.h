@@ -20,6 +20,10 @@ std::string EncodeRecord(const RequestRecord& record, const Keyring& ring);
 std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring& ring);
 // Returns true if the record may hold prompt text that is not sealed.
 bool HasClearWords(std::string_view bytes);
+// Where the segments of the record are (segment::SegmentRows): 0 if there are none, or if the
+// record is of a version that kept them by id. EncodeRecord leaves 0.
+void SetSegmentsNumber(std::string& bytes, uint64_t number);
+uint64_t SegmentsNumberOf(std::string_view bytes);
 // Returns RequestRecord::time_us without decoding the rest; 0 if the bytes are no record.
 int64_t TimeOfRecord(std::string_view bytes);
 

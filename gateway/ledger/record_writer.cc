@@ -27,6 +27,8 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   return code == std::errc() ? std::optional(value) : std::nullopt;
 }
 
+std::string_view IdOf(std::string_view key) { return key.substr(kRecordPrefix.size()); }
+
 }  // namespace
 
 std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).append(id); }
@@ -40,7 +42,9 @@ RecordWriter::RecordWriter(const Options& options)
   if (const auto notes = rollups_.Restore(); !notes) {
     KVGATE_LOG(kWarning, "ledger", "reading notes: {}", notes.error().ToString());
   }
-  segments_.Restore();
+  if (const auto restored = segments_.Restore(); !restored) {
+    KVGATE_LOG(kWarning, "ledger", "reading segments: {}", restored.error().ToString());
+  }
 }
 
 // Returns all rows of one step.
@@ -54,15 +58,17 @@ Result<std::vector<MetaWrite>> RecordWriter::RowsOf(Step step, int64_t num_store
   } else {
     KVGATE_TRY(rows, rollups_.Sum(entries));
   }
+  rows.reserve(rows.size() + step.rows.size() + unwritten_.size() + 8);
   // Rows of one kind together: the store takes neighbours faster.
   std::erase_if(step.rows, [](const Row& row) { return row.record.empty(); });
   segments_.Begin();
   for (Row& row : step.rows) {
-    if (!row.segments.empty()) segments_.Append(row.id, std::move(row.segments), rows);
+    if (row.segments.empty() || !segments_.keeps()) continue;
+    SetSegmentsNumber(row.record, segments_.Add(IdOf(row.key), row.segments));
   }
-  segments_.AppendCount(rows);
+  segments_.AppendTo(rows);
   for (Row& row : step.rows) {
-    rows.push_back({.key = RecordKey(row.id), .value = std::move(row.record)});
+    rows.push_back({.key = std::move(row.key), .value = std::move(row.record)});
   }
   for (const auto& [key, value] : unwritten_) rows.push_back({.key = key, .value = value});
   rows.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
@@ -85,9 +91,14 @@ Result<void> RecordWriter::Write(Step step) {
   return {};
 }
 
+Result<std::optional<std::vector<segment::RecordSegment>>> RecordWriter::SegmentsOf(
+    std::string_view id, std::string_view record) const {
+  return segments_.Read({.id = id, .number = SegmentsNumberOf(record)});
+}
+
 void RecordWriter::Retire(int64_t now_us) {
   RetireRecords(now_us);
-  RetireParts(now_us);
+  RetireRollups(now_us);
 }
 
 void RecordWriter::RetireRecords(int64_t now_us) {
@@ -126,10 +137,7 @@ void RecordWriter::RetireRecords(int64_t now_us) {
   retired_ = std::move(last);
 }
 
-void RecordWriter::RetireParts(int64_t now_us) {
-  if (const auto old = segments_.TakeOld(); old && !old->empty()) {
-    if (options_.meta.PutAll(MetaTable::kLedger, *old)) segments_.AcceptOld();
-  }
+void RecordWriter::RetireRollups(int64_t now_us) {
   if (const auto old = rollups_.TakeOld(now_us); old && !old->empty()) {
     // What is not deleted now is found when the process starts the next time.
     (void)options_.meta.PutAll(MetaTable::kLedger, *old);

@@ -1,6 +1,6 @@
 // RecordWriter writes steps of the ledger into the store: records, their segments, changed sums,
 // and what rollups count, all in one write, so that they agree after a crash. It keeps the newest
-// records, bounded by number and age. Not thread-safe; it waits for the disk.
+// records, bounded by number and age. One thread at a time writes, and waits for the disk.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class RecordWriter {
 
   // A record as stored.
   struct Row {
-    std::string id = {};
+    std::string key = {};       // RecordKey of its id
     std::string record = {};    // about a fifth of a record's size; empty: it is not kept
     std::string segments = {};  // empty: they are not kept
     rollup::Entry entry = {};
@@ -55,18 +55,18 @@ class RecordWriter {
   Result<void> Write(Step step);
   // True if there is what no rollup in the store counts.
   bool has_notes() const { return rollups_.has_unwritten(); }
-  // Drops the oldest records above the limits of number and age, and old segments and rollups.
+  // Drops the oldest records above the limits of number and age, and old rollups.
   void Retire(int64_t now_us);
 
-  // Returns the segments of a record; nullopt if they are not kept (any more).
-  Result<std::optional<std::vector<segment::RecordSegment>>> SegmentsOf(std::string_view id) const {
-    return segments_.Read(id);
-  }
+  // Returns the segments of the record with this id and these stored bytes; nullopt if they are not
+  // kept (any more). Any thread may call it.
+  Result<std::optional<std::vector<segment::RecordSegment>>> SegmentsOf(
+      std::string_view id, std::string_view record) const;
 
  private:
   Result<std::vector<store::meta::MetaWrite>> RowsOf(Step step, int64_t num_stored);
   void RetireRecords(int64_t now_us);
-  void RetireParts(int64_t now_us);
+  void RetireRollups(int64_t now_us);
 
   const Options options_;
   int64_t num_stored_ = 0;

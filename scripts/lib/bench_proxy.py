@@ -7,6 +7,7 @@ provider and the same clients:
   latency     added p50 and p99 of one request at a time, bodies of 1 KB to 1 MB
   throughput  requests/s of 32 connections, our own client and wrk
   streams     added time to the first event, and how much later events come than they were written
+  ledger      requests/s of a gateway that keeps records, to those of one that keeps none
   memory      RSS of an idle gateway without a model, and after all of this
 """
 
@@ -31,6 +32,7 @@ KEY = "sk-bench-0123456789"
 SIZES = {"1 KB": 1_000, "20 KB": 20_000, "100 KB": 100_000, "1 MB": 1_000_000}
 TARGETS = ("direct", "nginx", "kvgate")
 CONNECTIONS = 32
+PARTS = ["latency", "throughput", "streams", "ledger"]
 
 NGINX = """
 worker_processes {workers};
@@ -70,7 +72,8 @@ KVGATE = """
 listen = "127.0.0.1:0"
 
 [store]
-data_dir = "{folder}/data"
+data_dir = "{folder}/{name}"
+{more}
 
 [[upstream]]
 name = "bench"
@@ -82,6 +85,11 @@ name = "bench"
 key_env = "KVGATE_BENCH_KEY"
 role = "admin"
 requests_per_minute = 1000000000
+"""
+NO_RECORDS = """
+[ledger]
+records = 0
+segments = 0
 """
 
 WRK = """
@@ -135,18 +143,21 @@ class Bench:
                                        upstream=self.ports["direct"], port=self.ports["nginx"]))
         self.start(shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin"), "-e",
                    str(self.folder / "nginx.error.log"), "-c", str(config))
-        config = self.folder / "kvgate.toml"
-        config.write_text(KVGATE.format(folder=self.folder, upstream=self.ports["direct"]))
-        self.kvgate = self.start(server.binary_path(), "serve", "--config", str(config),
-                                 stdout=subprocess.PIPE, text=True,
-                                 env={**os.environ, "KVGATE_BENCH_KEY": KEY})
-        for line in self.kvgate.stdout:
-            if line.startswith("listening on "):
-                self.ports["kvgate"] = int(line.strip().rsplit(":", 1)[1])
-                break
-        else:
-            raise RuntimeError("kvgate did not start")
+        self.kvgate = self.start_kvgate("kvgate")
         self.wait_for_nginx()
+
+    def start_kvgate(self, name, more=""):
+        config = self.folder / f"{name}.toml"
+        config.write_text(KVGATE.format(folder=self.folder, upstream=self.ports["direct"],
+                                        name=name, more=more))
+        started = self.start(server.binary_path(), "serve", "--config", str(config),
+                             stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "KVGATE_BENCH_KEY": KEY})
+        for line in started.stdout:
+            if line.startswith("listening on "):
+                self.ports[name] = int(line.strip().rsplit(":", 1)[1])
+                return started
+        raise RuntimeError("kvgate did not start")
 
     def wait_for_nginx(self):
         end = time.monotonic() + 10
@@ -268,6 +279,26 @@ class Bench:
                 self.row(f"  {name}", [f"{value:.0f}" for value in values],
                          "no constant of 40 ms", ok)
 
+    def ledger(self):
+        """What records cost, of requests so small and many that they cost most."""
+        self.start_kvgate("no records", NO_RECORDS)
+        targets = ("kvgate", "no records")
+        print(f"\nrequests/s of {CONNECTIONS} connections, 1 KB, with records and without")
+        self.row("", ["with", "without", "ratio", "least", "most"])
+        ratios, speeds = [], {target: [] for target in targets}
+        # As many records as are kept, so that each new one takes an old one's place.
+        self.client("kvgate", SIZES["1 KB"], 12, CONNECTIONS)
+        for index in range(max(8, self.options.rounds)):
+            order = targets if index % 2 == 0 else targets[::-1]
+            made = {target: self.wrk(target, SIZES["1 KB"]) for target in order}
+            ratios.append(made["kvgate"] / made["no records"])
+            for target in targets:
+                speeds[target].append(made[target])
+        ratio = statistics.median(ratios)
+        self.row("1 KB, wrk", [*(f"{statistics.median(speeds[t]):.0f}" for t in targets),
+                               f"{ratio:.3f}", f"{min(ratios):.3f}", f"{max(ratios):.3f}"],
+                 ">= 0.95", ratio >= 0.95)
+
     def memory(self, idle):
         print()
         self.row("RSS idle, no model (MiB)", ["", "", f"{idle:.1f}"], "<= 40", idle <= 40)
@@ -284,7 +315,7 @@ class Bench:
         self.set_up()
         try:
             idle = rss_mib(self.kvgate.pid)
-            for part in ("latency", "throughput", "streams"):
+            for part in PARTS:
                 if part in self.options.parts:
                     getattr(self, part)()
             self.memory(idle)
@@ -298,8 +329,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each, median shown")
-    parser.add_argument("--parts", nargs="+", default=["latency", "throughput", "streams"],
-                        choices=["latency", "throughput", "streams"])
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     options = parser.parse_args()
     for program in ("nginx", "wrk"):
         if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):

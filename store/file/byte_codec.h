@@ -97,4 +97,19 @@ inline std::optional<uint64_t> TakeVarint(std::string_view& bytes) {
   return std::nullopt;
 }
 
+// text = size:varint bytes[size]
+inline void AppendVarText(std::string& out, std::string_view text) {
+  AppendVarint(out, text.size());
+  out += text;
+}
+
+// Takes what AppendVarText appended. Returns null if it does not end within `bytes`.
+inline std::optional<std::string_view> TakeVarText(std::string_view& bytes) {
+  const std::optional<uint64_t> size = TakeVarint(bytes);
+  if (!size || *size > bytes.size()) return std::nullopt;
+  const std::string_view text = bytes.substr(0, *size);
+  bytes.remove_prefix(*size);
+  return text;
+}
+
 }  // namespace kvgate::store::file

@@ -9,29 +9,18 @@ namespace kvgate::ledger::rollup {
 namespace {
 
 using store::file::AppendVarint;
+using store::file::AppendVarText;
 using store::file::TakeVarint;
+using store::file::TakeVarText;
 
 constexpr char kVersion = 1;
 constexpr uint64_t kMinuteMax = 0xffff'ffff;  // eight hex digits in the keys of rows
 
-void AppendText(std::string& out, std::string_view text) {
-  AppendVarint(out, text.size());
-  out += text;
-}
-
-std::optional<std::string_view> TakeText(std::string_view& bytes) {
-  const std::optional<uint64_t> size = TakeVarint(bytes);
-  if (!size || *size > bytes.size()) return std::nullopt;
-  const std::string_view text = bytes.substr(0, *size);
-  bytes.remove_prefix(*size);
-  return text;
-}
-
 bool TakeName(std::string_view& bytes, Batch::Names& names) {
   const std::optional<uint64_t> by = TakeVarint(bytes);
   if (!by || *by >= kNumBys) return false;
-  const auto name = TakeText(bytes);
-  const auto sum = name ? TakeText(bytes) : std::nullopt;
+  const auto name = TakeVarText(bytes);
+  const auto sum = name ? TakeVarText(bytes) : std::nullopt;
   Bucket bucket;
   if (!sum || !DecodeBucket(*sum, bucket)) return false;
   names[{static_cast<By>(*by), std::string(*name)}].Merge(bucket);
@@ -39,7 +28,7 @@ bool TakeName(std::string_view& bytes, Batch::Names& names) {
 }
 
 bool TakeSums(std::string_view& bytes, Batch::Key& key, Batch::Names& names) {
-  const auto tenant = TakeText(bytes);
+  const auto tenant = TakeVarText(bytes);
   const auto minute = tenant ? TakeVarint(bytes) : std::nullopt;
   const auto count = minute ? TakeVarint(bytes) : std::nullopt;
   if (!count || *minute > kMinuteMax) return false;
@@ -73,13 +62,13 @@ std::string Batch::Encode() const {
   std::string out(1, kVersion);
   AppendVarint(out, sums_.size());
   for (const auto& [key, names] : sums_) {
-    AppendText(out, key.tenant);
+    AppendVarText(out, key.tenant);
     AppendVarint(out, static_cast<uint64_t>(key.minute));
     AppendVarint(out, names.size());
     for (const auto& [name, bucket] : names) {
       AppendVarint(out, static_cast<uint64_t>(name.first));
-      AppendText(out, name.second);
-      AppendText(out, EncodeBucket(bucket));
+      AppendVarText(out, name.second);
+      AppendVarText(out, EncodeBucket(bucket));
     }
   }
   return out;

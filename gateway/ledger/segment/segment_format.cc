@@ -16,20 +16,6 @@ using store::file::AppendVarint;
 constexpr char kVersion = 1;
 constexpr size_t kTextBytesMax = 128;
 
-void AppendText(std::string& out, std::string_view text) {
-  text = text.substr(0, kTextBytesMax);
-  AppendVarint(out, text.size());
-  out += text;
-}
-
-bool TakeText(std::string_view& bytes, std::string& text) {
-  const std::optional<uint64_t> size = store::file::TakeVarint(bytes);
-  if (!size || *size > bytes.size()) return false;
-  text = bytes.substr(0, *size);
-  bytes.remove_prefix(*size);
-  return true;
-}
-
 bool TakeCount(std::string_view& bytes, int64_t& count) {
   const std::optional<uint64_t> value = store::file::TakeVarint(bytes);
   if (!value) return false;
@@ -49,7 +35,9 @@ auto CountsOf(Segment& segment) {
 
 bool TakeSegment(std::string_view& bytes, RecordSegment& segment) {
   for (std::string* text : TextsOf(segment)) {
-    if (!TakeText(bytes, *text)) return false;
+    const auto taken = store::file::TakeVarText(bytes);
+    if (!taken) return false;
+    *text = *taken;
   }
   for (int64_t* count : CountsOf(segment)) {
     if (!TakeCount(bytes, *count)) return false;
@@ -68,7 +56,9 @@ std::string EncodeSegments(std::span<const RecordSegment> segments) {
   out.reserve(16 + segments.size() * 64);
   AppendVarint(out, segments.size());
   for (const RecordSegment& segment : segments) {
-    for (const std::string* text : TextsOf(segment)) AppendText(out, *text);
+    for (const std::string* text : TextsOf(segment)) {
+      store::file::AppendVarText(out, std::string_view(*text).substr(0, kTextBytesMax));
+    }
     for (const int64_t* count : CountsOf(segment)) AppendVarint(out, static_cast<uint64_t>(*count));
     store::file::AppendValue(out, segment.hash);
   }

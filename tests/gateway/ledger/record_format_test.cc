@@ -151,14 +151,36 @@ TEST(RecordFormatTest, NumbersThatNoRequestHasAreDamage) {
   }
 }
 
+// The bytes as versions up to 7 wrote them: without a number of segments behind.
+std::string AsVersion(char version, std::string bytes) {
+  bytes.front() = version;
+  bytes.resize(bytes.size() - sizeof(uint64_t));
+  return bytes;
+}
+
+TEST(RecordFormatTest, ARecordKnowsWhereItsSegmentsAre) {
+  RequestRecord record;
+  record.id = "id1";
+  std::string bytes = EncodeRecord(record, Ring());
+  EXPECT_EQ(SegmentsNumberOf(bytes), 0u);
+  SetSegmentsNumber(bytes, 0x0102030405060708);
+  EXPECT_EQ(SegmentsNumberOf(bytes), 0x0102030405060708u);
+  EXPECT_EQ(DecodeRecord(bytes, Ring())->id, "id1");
+  EXPECT_EQ(SegmentsNumberOf(AsVersion(7, bytes)), 0u);
+  EXPECT_EQ(DecodeRecord(AsVersion(7, bytes), Ring())->id, "id1");
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeRecord(std::string_view(bytes).substr(0, size), Ring())) << size;
+  }
+  EXPECT_EQ(SegmentsNumberOf(""), 0u);
+}
+
 TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   RequestRecord record;
   record.id = "id1";
   record.time_us = 99;
   record.usage = reply::TokenUsage{.uncached_tokens = 7};
-  std::string bytes = EncodeRecord(record, Ring());
   // Version 2 wrote this form: edits are names, and no field follows.
-  bytes.front() = 2;
+  std::string bytes = AsVersion(2, EncodeRecord(record, Ring()));
   bytes.back() = 1;
   bytes +=
       "\x0d"
@@ -170,12 +192,11 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 8;
+  bytes.front() = 9;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
   // Version 4 is this form without held lines.
-  bytes = EncodeRecord(record, Ring());
-  bytes.front() = 4;
+  bytes = AsVersion(4, EncodeRecord(record, Ring()));
   ASSERT_TRUE(DecodeRecord(bytes, Ring()));
   EXPECT_FALSE(DecodeRecord(bytes, Ring())->held_stale);
 }
@@ -183,11 +204,10 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
 TEST(RecordFormatTest, ACostOfVersionSixIsTheDirectOneToo) {
   RequestRecord record;
   record.cost = Cost{.nanodollars = 20, .uncached_nanodollars = 30, .direct_nanodollars = 25};
-  const std::string bytes = EncodeRecord(record, Ring());
+  std::string older = AsVersion(7, EncodeRecord(record, Ring()));
   // Zigzag of 20, 30 and 25; version 6 ended behind the second.
-  const size_t at = bytes.find("\x28\x3c\x32");
+  const size_t at = older.find("\x28\x3c\x32");
   ASSERT_NE(at, std::string::npos);
-  std::string older = bytes;
   older.erase(at + 2, 1);
   EXPECT_FALSE(DecodeRecord(older, Ring()));
   older.front() = 6;

@@ -27,7 +27,7 @@ class RecordWriterTest : public testing::Test {
     RequestRecord record;
     record.id = "id" + std::to_string(1'000 + number);
     record.time_us = time_us;
-    return {.id = record.id,
+    return {.key = RecordKey(record.id),
             .record = EncodeRecord(record, meta_.keyring()),
             .segments = segment::EncodeSegments({}),
             .entry = {.time_us = time_us, .whole = {.requests = 1}}};
@@ -44,7 +44,7 @@ TEST_F(RecordWriterTest, AStepIsOneWrite) {
   ASSERT_TRUE(writer.Write({.rows = {Row(1), Row(2)}, .sums = {{"all/", "{}"}}}));
   EXPECT_EQ(meta_.num_batches, 1);
   EXPECT_EQ(Count("r/"), 2U);
-  EXPECT_EQ(Count("s/"), 2U);
+  EXPECT_EQ(Count("g/"), 1U);
   EXPECT_EQ(Count("j/"), 1U);
   EXPECT_EQ(Count("u/"), 0U);
   EXPECT_EQ(meta_.Get(MetaTable::kLedger, "t/all/").value(), "{}");
@@ -62,7 +62,7 @@ TEST_F(RecordWriterTest, ARecordThatIsNotKeptIsCounted) {
   row.record.clear();
   ASSERT_TRUE(writer.Write({.rows = {row}, .counting = RecordWriter::Counting::kRollups}));
   EXPECT_EQ(Count("r/"), 0U);
-  EXPECT_EQ(Count("s/"), 0U);
+  EXPECT_EQ(Count("g/"), 0U);
   EXPECT_EQ(Count("u/"), 6U);
   EXPECT_EQ(meta_.Get(MetaTable::kLedger, "n").value(), "0");
 }
@@ -80,21 +80,24 @@ TEST_F(RecordWriterTest, SumsOfARefusedStepComeWithTheNext) {
 }
 
 TEST_F(RecordWriterTest, TheNewestStayAndALaterProcessGoesOn) {
-  std::vector<RecordWriter::Row> rows;
-  for (int i = 0; i < 25; ++i) rows.push_back(Row(i));
   {
     RecordWriter writer(Options(meta_));
-    ASSERT_TRUE(writer.Write({.rows = rows}));
+    for (int i = 0; i < 25; ++i) ASSERT_TRUE(writer.Write({.rows = {Row(i)}}));
   }
   RecordWriter writer(Options(meta_));
   EXPECT_TRUE(writer.has_notes()) << "nobody has summed them";
   writer.Retire(kNowUs);
   EXPECT_EQ(Count("r/"), 10U);
-  EXPECT_EQ(Count("s/"), 4U);
+  EXPECT_EQ(Count("g/"), 4U);
   EXPECT_TRUE(meta_.Get(MetaTable::kLedger, RecordKey("id1024")).value());
   EXPECT_FALSE(meta_.Get(MetaTable::kLedger, RecordKey("id1014")).value());
-  EXPECT_TRUE(writer.SegmentsOf("id1024").value());
-  EXPECT_FALSE(writer.SegmentsOf("id1015").value());
+  const auto has_segments = [&](const std::string& id) {
+    const auto record = meta_.Get(MetaTable::kLedger, RecordKey(id)).value();
+    return writer.SegmentsOf(id, record.value()).value().has_value();
+  };
+  EXPECT_TRUE(has_segments("id1024"));
+  EXPECT_TRUE(has_segments("id1021"));
+  EXPECT_FALSE(has_segments("id1020"));
 }
 
 TEST_F(RecordWriterTest, OldOnesGo) {

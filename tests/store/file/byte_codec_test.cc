@@ -72,5 +72,20 @@ TEST(ByteCodecTest, VarintsGiveTheSameBack) {
   EXPECT_EQ(small, "\xac\x02");
 }
 
+TEST(ByteCodecTest, ATextWithItsSizeMustEndWithinTheBytes) {
+  std::string bytes;
+  const std::string longer(200, 'x');
+  for (const std::string& text : {std::string("one"), std::string(), longer}) {
+    AppendVarText(bytes, text);
+  }
+  std::string_view left = bytes;
+  EXPECT_EQ(TakeVarText(left), "one");
+  EXPECT_EQ(TakeVarText(left), "");
+  std::string_view cut = left.substr(0, left.size() - 1);
+  EXPECT_FALSE(TakeVarText(cut).has_value());
+  EXPECT_EQ(TakeVarText(left), longer);
+  EXPECT_FALSE(TakeVarText(left).has_value());
+}
+
 }  // namespace
 }  // namespace kvgate::store::file
