@@ -137,6 +137,7 @@ struct Score {
   bool extends = false;   // the request holds the whole branch
   bool is_all = false;    // the branch holds the whole request
   bool skips = false;     // the turns in front of the first answer differ
+  bool is_whole = false;  // the branch's turns and thinking are those with which the request begins
   bool overlaps = false;  // half of the branch's segments occur, in any place
   // The branch's answers that the request has in any place, and those that it has not. They tell a
   // branch from the others of its conversation if a client has edited the turns in front of them.
@@ -218,19 +219,37 @@ std::vector<Identity> KeyAnswersOf(const std::vector<parse::Segment>& segments) 
   return answers;
 }
 
-// What a request holds of answers.
-struct Answers {
-  explicit Answers(const parse::RequestLayout& layout) {
-    for (const parse::Segment& segment : layout.segments) {
-      if (IsAnswer(segment)) texts.insert(GistOf(segment));
-      if (parse::IsThinking(segment)) thinking.insert(GistOf(segment));
+// What a request holds of answers. Most requests go on from the branch that is looked at first, and
+// never ask for it.
+class Answers {
+ public:
+  explicit Answers(const parse::RequestLayout& layout) : layout_(layout) {}
+  struct Sets {
+    std::unordered_set<Identity> texts;
+    std::unordered_set<Identity> thinking;
+  };
+  const Sets& sets() {
+    if (sets_) return *sets_;
+    sets_.emplace();
+    for (const parse::Segment& segment : layout_.segments) {
+      if (IsAnswer(segment)) sets_->texts.insert(GistOf(segment));
+      if (parse::IsThinking(segment)) sets_->thinking.insert(GistOf(segment));
     }
+    return *sets_;
   }
-  std::unordered_set<Identity> texts;
-  std::unordered_set<Identity> thinking;
+
+ private:
+  const parse::RequestLayout& layout_;
+  std::optional<Sets> sets_;
 };
 
-void AddAnswers(const Branch& branch, const Answers& answers, Score& score) {
+void AddAnswers(const Branch& branch, Answers& request, Score& score) {
+  if (score.is_whole) {
+    score.num_present = score.answers;  // and ScoreOf has counted the telling ones
+    return;
+  }
+  score.num_telling = 0;
+  const Answers::Sets& answers = request.sets();
   bool is_other = !answers.thinking.empty();
   bool has_thinking = false;
   for (const SentSegment& segment : branch.request.segments) {
@@ -254,10 +273,12 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
   size_t b = NextPart(sent, 0);
   size_t n = NextPart(now, 0);
   // Thinking tells answers apart that are alike; where one of the two has none, it tells nothing.
+  bool is_whole = true;
   const auto skip_lone_thinking = [&] {
     const bool in_sent = b < sent.size() && parse::IsThinking(sent[b]);
     const bool in_now = n < now.size() && parse::IsThinking(now[n]);
     if (in_sent == in_now) return false;
+    is_whole = is_whole && !in_sent;
     (in_sent ? b : n) = in_sent ? NextPart(sent, b + 1) : NextPart(now, n + 1);
     return true;
   };
@@ -276,12 +297,16 @@ Score ScoreOf(const Branch& branch, const std::vector<parse::Segment>& now, bool
   while (is_same()) {
     const bool is_turn = IsTurn(now[n]);
     score.shared += is_turn ? 1 : 0;
-    score.answers += is_turn && now[n].role == parse::Role::kAssistant ? 1 : 0;
+    const bool is_answer = is_turn && now[n].role == parse::Role::kAssistant;
+    is_whole = is_whole && IsAnswer(sent[b]) == is_answer;
+    score.answers += is_answer ? 1 : 0;
+    score.num_telling += is_answer && IsTelling(sent[b]) ? 1 : 0;
     b = NextPart(sent, b + 1);
     n = NextPart(now, n + 1);
   }
   score.extends = b == sent.size() && score.shared > 0;
   score.is_all = n == now.size() && score.shared > 0;
+  score.is_whole = is_whole && score.extends && !score.skips;
   return score;
 }
 
@@ -332,7 +357,7 @@ class ContentChooser {
       : now_(now), body_(now.body), layout_(now.layout) {}
 
   Chosen Choose(std::span<const std::shared_ptr<const Branch>> branches) {
-    const Answers answers(layout_);
+    Answers answers(layout_);
     for (const auto& branch : branches) {
       Score score = ScoreOf(*branch, layout_.segments, true);
       AddAnswers(*branch, answers, score);
@@ -344,9 +369,9 @@ class ContentChooser {
       if (is_behind && !(score.extends && SaysAllOf(*branch))) continue;
       const bool is_proof =
           (score.answers > 0 && !score.skips) || score.num_telling >= kTellingAnswersMin;
-      const bool may_be = score.extends && IsAlike(*branch);
-      const bool is_early = score.num_telling > 0 && BeginsAlike(*branch, now_);
-      if (!is_proof && !may_be && !is_early) continue;
+      const bool may_be = is_proof || (score.extends && IsAlike(*branch)) ||
+                          (score.num_telling > 0 && BeginsAlike(*branch, now_));
+      if (!may_be) continue;
       candidates_.push_back({.branch = branch, .score = score, .is_behind = is_behind});
     }
     Candidate* best = nullptr;
@@ -456,8 +481,10 @@ Chosen ChooseNamed(BranchSpan branches, const SecondRequest& now) {
     std::shared_ptr<const Branch> branch;
     Score score;
   };
-  const Answers answers(layout);
-  const bool is_afresh = answers.texts.empty();  // a first request, or a compaction
+  Answers answers(layout);
+  // A first request, or a compaction.
+  const bool is_afresh =
+      std::none_of(layout.segments.begin(), layout.segments.end(), IsAnswer<parse::Segment>);
   std::vector<Candidate> candidates;
   for (const auto& branch : branches) {
     Score score = ScoreOf(*branch, layout.segments, false);
