@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 namespace kvgate::cli::agents {
@@ -30,17 +31,40 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-Result<pid_t> Spawn(const ChildArgs& args, const SignalGuard& signals) {
+// A text without a first line that names its interpreter is a script of the shell's, as for execvp.
+bool IsShellScript(const std::string& path) {
+  constexpr std::string_view kMagic =
+      "\x7f"
+      "ELF";
+  std::string head(kMagic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head.data(), static_cast<std::streamsize>(head.size())) && head != kMagic;
+}
+
+// Returns 0 or an errno.
+int Spawn(const ChildArgs& args, const SignalGuard& signals, pid_t& child) {
   std::vector<std::string> arguments = args.arguments;
   std::vector<std::string> environment = ChangedEnvironment(args);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setsigmask(&attributes, &signals.before());
-  pid_t child = 0;
   const int code = posix_spawn(&child, args.program.c_str(), nullptr, &attributes,
                                Pointers(arguments).data(), Pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
+  return code;
+}
+
+Result<pid_t> Start(const ChildArgs& args, const SignalGuard& signals) {
+  pid_t child = 0;
+  int code = Spawn(args, signals, child);
+  if (code == ENOEXEC && IsShellScript(args.program)) {
+    ChildArgs shell = args;
+    shell.program = "/bin/sh";
+    shell.arguments.at(0) = args.program;
+    shell.arguments.insert(shell.arguments.begin(), "sh");
+    code = Spawn(shell, signals, child);
+  }
   if (code == 0) return child;
   return MakeError(ErrorCode::kUnavailable, "cli",
                    fmt::format("{} cannot be started: {}", args.program, std::strerror(code)));
@@ -92,7 +116,7 @@ std::vector<std::string> ChangedEnvironment(const ChildArgs& args) {
 }
 
 Result<int> RunChild(const ChildArgs& args, const SignalGuard& signals) {
-  KVGATE_TRY(const pid_t child, Spawn(args, signals));
+  KVGATE_TRY(const pid_t child, Start(args, signals));
   while (true) {
     int status = 0;
     const pid_t found = waitpid(child, &status, WNOHANG | WUNTRACED);

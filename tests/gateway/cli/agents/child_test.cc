@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/base/temp_folder.h"
 
 namespace kvgate::cli::agents {
 namespace {
@@ -36,6 +41,25 @@ TEST(ChildTest, TheEnvironmentIsOursButForTheChanges) {
   EXPECT_THAT(changed, Contains("KVGATE_TEST_SET=7"));
   EXPECT_THAT(changed, Not(Contains("KVGATE_TEST_SET=old")));
   EXPECT_THAT(changed, Contains(StartsWith("PATH=")));
+}
+
+TEST(ChildTest, AScriptThatNamesNoInterpreterIsTheShells) {
+  const TempFolder folder;
+  const std::string script = (folder.path() / "agent").string();
+  std::ofstream(script) << "test \"$1\" = 'two words' && exit $KVGATE_TEST_SET\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const SignalGuard signals;
+  const auto run = [&] {
+    return RunChild({.program = script,
+                     .arguments = {"agent", "two words"},
+                     .variables = {{"KVGATE_TEST_SET", "7"}},
+                     .removed = {}},
+                    signals);
+  };
+  EXPECT_EQ(run().value(), 7);
+  std::ofstream(script, std::ios::binary) << "\x7f"
+                                          << "ELF of another machine";
+  EXPECT_FALSE(run());
 }
 
 TEST(ChildTest, ASignalThatAnotherProcessSendsGoesOn) {
