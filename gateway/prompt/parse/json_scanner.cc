@@ -1,6 +1,7 @@
 #include "gateway/prompt/parse/json_scanner.h"
 
 #include <array>
+#include <numeric>
 
 #include "base/json_escape.h"
 
@@ -79,6 +80,8 @@ bool DecodeString(std::string_view json, std::string& text, std::vector<uint32_t
   if (json.size() < 2 || json.front() != '"' || json.back() != '"') return false;
   const std::string_view inside = json.substr(0, json.size() - 1);
   const size_t text_begin = text.size();
+  text.reserve(text_begin + json.size());
+  if (offsets != nullptr) offsets->reserve(json.size());
   size_t at = 1;
   while (at < inside.size()) {
     size_t run = at;
@@ -88,7 +91,10 @@ bool DecodeString(std::string_view json, std::string& text, std::vector<uint32_t
     }
     text.append(inside, at, run - at);
     if (offsets != nullptr) {
-      for (size_t i = at; i < run; ++i) offsets->push_back(static_cast<uint32_t>(i));
+      const size_t num_known = offsets->size();
+      offsets->resize(num_known + run - at);
+      std::iota(offsets->begin() + static_cast<std::ptrdiff_t>(num_known), offsets->end(),
+                static_cast<uint32_t>(at));
     }
     at = run;
     if (at == inside.size()) break;

@@ -123,6 +123,7 @@ class Aligner {
   void Run() {
     auto [b, n] = NumPaired();
     const size_t first = n < turns_.size() ? turns_[n].first : now_.size();
+    result_.reserve(now_.size() - first + before_.size());
     while (b < before_.size() && n < turns_.size()) {
       std::vector<DraftSegment> out;
       const bool is_last = n + 1 == turns_.size();
