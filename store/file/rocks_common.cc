@@ -144,10 +144,9 @@ rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call) {
   }
 }
 
-std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(const TableOptions& options) {
+std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(uint64_t cache_bytes) {
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
-  table.block_size = options.block_bytes;
+  table.block_cache = rocksdb::NewLRUCache(cache_bytes);
   table.checksum = rocksdb::kXXH3;
   table.format_version = 5;
   return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(table));

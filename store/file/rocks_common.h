@@ -56,12 +56,8 @@ Error FromOpenStatus(const rocksdb::Status& status, std::string_view source,
 // memory than exists. Such exceptions become a Corruption status instead of ending the process.
 rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call);
 
-struct TableOptions {
-  uint64_t cache_bytes = 0;
-  size_t block_bytes = 4096;  // what is read at once
-};
-// Tables in the format version that CheckTable understands, even if a newer RocksDB would choose
-// another.
-std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(const TableOptions& options);
+// Tables with a cache of that size, in the format version that CheckTable understands, even if a
+// newer RocksDB would choose another.
+std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(uint64_t cache_bytes);
 
 }  // namespace kvgate::store::file

@@ -67,7 +67,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const KvSizes& sizes, bool record
     family.blob_compression_type = rocksdb::kNoCompression;
     family.enable_blob_garbage_collection = false;  // Collect() does it when space is needed
   }
-  family.table_factory = file::MakeTableFactory({.cache_bytes = 4 * kMiB});
+  family.table_factory = file::MakeTableFactory(4 * kMiB);
   return family;
 }
 

@@ -131,8 +131,7 @@ rocksdb::Options MakeOptions(const MetaDatabase::Options& wanted, rocksdb::Env& 
   options.force_consistency_checks = !wanted.lenient;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  options.table_factory =
-      file::MakeTableFactory({.cache_bytes = 8 * kMiB, .block_bytes = 16 << 10});
+  options.table_factory = file::MakeTableFactory(8 * kMiB);
   // Without it compaction reads block by block, with a system call for each.
   options.compaction_readahead_size = 256 << 10;
   return options;

@@ -252,8 +252,9 @@ def alike(first, second):
     return shared(first.action, second.action) and shared(first.thing, second.thing)
 
 
-def toolbox(rng, count):
-    """Tools, many of which have the verb or the object of another one."""
+def toolbox(rng, count, apart=()):
+    """Tools, many of which have the verb or the object of another one; none says a text of `apart`
+    (in small letters)."""
     style, tools = rng.choice(STYLES), []
     for _ in range(4 * count):
         other = rng.choice(tools) if tools else None
@@ -261,6 +262,8 @@ def toolbox(rng, count):
         verb = other.action if other and chance < 0.3 else None
         thing = other.thing if other and 0.3 <= chance < 0.6 and not other.coined else None
         tool = Tool(rng, style, verb, thing)
+        if any(text in tool.description.lower() for text in apart):
+            continue
         # Two tools that do the same to the same could not be told apart.
         if not any(alike(tool, t) or tool.name == t.name or tool.description == t.description
                    for t in tools):

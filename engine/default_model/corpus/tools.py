@@ -99,6 +99,8 @@ WRAPPED = Patterns([
     "First of all: {q}", "Right, {q}", "Now then: {q}", "{q} That is all.", "Do it: {q}",
     "Here is what I want: {q}"])
 ARCHETYPES = Patterns(read_archetypes())
+# What ordinary tools say that are held out: a random tool may come to say the same.
+HELD_OUT = tuple(archetype[2].lower() for archetype in ARCHETYPES.unseen)
 
 
 PURPOSES = Patterns([
@@ -188,7 +190,8 @@ def mixed(rng):
         tools += [NamedTool(rng, a) for a in rng.picks(ARCHETYPES, count)]
     if kind > 0.5:
         known = words_of(tools)
-        tools += [t for t in toolbox.toolbox(rng, count if not tools else rng.choice([1, 2]))
+        apart = HELD_OUT if rng.part == "train" else ()
+        tools += [t for t in toolbox.toolbox(rng, count if not tools else rng.choice([1, 2]), apart)
                   if not known & set(t.thing[0])]
     rng.shuffle(tools)
     unique = list({tool.name: tool for tool in tools}.values())
