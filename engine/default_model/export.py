@@ -24,9 +24,6 @@ NAME = "kvgate-default"
 # model says much that it does not mean: with this it is as 0.4 would be. Greedy answers are the
 # same.
 SHARPNESS = 2.5
-# Tokens that a prompt may have. Training rows have at most 8,192, but an agent's instructions and
-# tools alone take up to 30,000, and beside them a short question is still answered.
-CONTEXT = 65536
 
 
 def keys_of(shape, tokenizer, file_type, version):
@@ -41,7 +38,7 @@ def keys_of(shape, tokenizer, file_type, version):
         "general.license": "Apache-2.0",
         "general.file_type": file_type,
         "llama.block_count": shape.num_layers,
-        "llama.context_length": CONTEXT,
+        "llama.context_length": shape.context,
         "llama.embedding_length": shape.hidden_dim,
         "llama.feed_forward_length": shape.ffn_dim,
         "llama.attention.head_count": shape.num_heads,

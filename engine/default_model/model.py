@@ -28,6 +28,7 @@ class Shape:
     head_dim: int = 64
     rotary_dim: int = 32
     ffn_dim: int = 512
+    context: int = 8192
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
 

@@ -24,7 +24,7 @@ from server import Server  # noqa: E402
 
 torch.set_num_threads(1)
 TINY = {"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "num_kv_heads": 2, "head_dim": 32,
-        "rotary_dim": 16, "ffn_dim": 96}
+        "rotary_dim": 16, "ffn_dim": 96, "context": 1024}
 
 
 def expect(condition, what):
