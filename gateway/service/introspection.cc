@@ -81,10 +81,13 @@ void WriteFields(const std::vector<Field>& fields, JsonWriter& json) {
   for (const auto& [name, value] : fields) json.Key(name).Unsigned(value);
 }
 
-void WriteEngine(const engine::Engine& engine, JsonWriter& json) {
+// `bytes_queued` waited for the disk when the store's numbers were taken.
+void WriteEngine(const engine::Engine& engine, uint64_t bytes_queued, JsonWriter& json) {
   const engine::EngineInfo& info = engine.info();
   json.BeginObject();
-  WriteFields(EngineFields(engine.Stats()), json);
+  engine::EngineStats stats = engine.Stats();
+  stats.write_back_bytes_queued = std::max(stats.write_back_bytes_queued, bytes_queued);
+  WriteFields(EngineFields(stats), json);
   json.Key("backend").String(info.backend.name).Key("target").String(info.backend.target);
   json.Key("threads").Integer(info.backend.num_threads);
   json.Key("architecture").String(info.model.architecture);
@@ -145,6 +148,9 @@ Result<std::string> Service::GetModel(std::string_view id) const {
 // May wait for the disk.
 void Service::RefreshStores() const {
   StoreNumbers numbers;
+  if (local_ready_.load()) {
+    numbers.write_back_bytes_queued = local_->engine().Stats().write_back_bytes_queued;
+  }
   if (parts_.kv != nullptr) numbers.kv = parts_.kv->Stats();
   if (parts_.pins != nullptr) numbers.num_pins = parts_.pins->size();
   if (parts_.turns != nullptr) numbers.turns = parts_.turns->Stats();
@@ -190,7 +196,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
   }
   json.Key("engine");
   if (local_ready_.load()) {
-    WriteEngine(local_->engine(), json);
+    WriteEngine(local_->engine(), numbers.write_back_bytes_queued, json);
   } else {
     json.Null();
   }

@@ -211,7 +211,9 @@ class Service {
   // Returns JSON bodies. `may` tells which models the caller may use.
   std::string ListModels(const std::function<bool(std::string_view)>& may) const;
   Result<std::string> GetModel(std::string_view id) const;
-  // Covers all tenants for an admin, and only the caller's own sums otherwise.
+  // Covers all tenants for an admin, and only the caller's own sums otherwise. Where no bytes are
+  // queued for the disk and no records are unflushed, all KV that was computed before the call
+  // outlives a crash: the queue is read before the store, because KV goes from one to the other.
   std::string Stats(const access::Caller& caller) const;
   // A query's parameters, in its order. One that is not known is an error that names it.
   using Query = std::vector<std::pair<std::string, std::string>>;
@@ -257,6 +259,8 @@ class Service {
     store::kv::KvStoreStats kv;
     size_t num_pins = 0;
     store::meta::TurnStats turns;
+    // What waited for the disk before the stores were asked; see Stats.
+    uint64_t write_back_bytes_queued = 0;
   };
   StoreNumbers store_numbers() const;
   Result<const local::LocalProvider*> Route(const std::string& model) const;
