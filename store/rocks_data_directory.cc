@@ -36,8 +36,9 @@ using meta::PinBook;
 namespace {
 
 constexpr std::string_view kSource = "store";
-constexpr uint64_t kFormatVersion = 4;
-constexpr uint64_t kClearVersion = 1;  // the last one whose turns and pins stand in clear
+constexpr uint64_t kFormatVersion = 5;
+constexpr uint64_t kClearVersion = 1;     // the last one whose turns and pins stand in clear
+constexpr uint64_t kRootlessVersion = 3;  // the last one whose conversations are not sessions
 constexpr std::string_view kFormatKey = "format_version";
 constexpr std::string_view kSeedKey = "hash_seed";
 
@@ -289,6 +290,13 @@ Result<void> RocksDataDirectory::OpenRing() {
 
 // The last step of a migration; it stores the current format version.
 Result<void> RocksDataDirectory::FinishMigration() {
+  if (version > kRootlessVersion) {
+    KVGATE_TRY_VOID(
+        meta_store->Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion)));
+    KVGATE_LOG(kInfo, "store", "data directory {} is migrated from format {} to {}: all is kept",
+               options.directory.string(), version, kFormatVersion);
+    return {};
+  }
   KVGATE_TRY_VOID(MigrateSessions(*meta_store, migration));
   if (version > kClearVersion) {
     KVGATE_TRY_VOID(

@@ -37,6 +37,8 @@ struct TopFlags {
 // Sums and clocks are asked for again after so long; the rest comes by itself.
 constexpr int64_t kStatsEveryUs = 5'000'000;
 constexpr int64_t kDrawEveryUs = 200'000;
+constexpr std::string_view kEvents = "/kvgate/v1/events";
+constexpr int kShownMax = 100;  // requests a second: more nobody reads, and each costs the server
 
 class Top {
  public:
@@ -64,7 +66,8 @@ class Top {
       }
     });
     const auto ended = server::FetchOk(server::RequestTo(
-        server_, {.url = "/kvgate/v1/events",
+        server_, {.url = flags_.json ? std::string(kEvents)
+                                     : fmt::format("{}?records_per_second={}", kEvents, kShownMax),
                   .authorization = authorization_,
                   .on_data = [&](std::string_view piece) { events.Push(piece, on_event); },
                   .stop = screen_ ? &screen_->is_ended() : &is_shown_}));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/ledger/record_spans.h"
 #include "gateway/ledger/rollup/entry.h"
 #include "gateway/ledger/rollup/rollups.h"
 #include "gateway/ledger/segment/segment_rows.h"
@@ -65,16 +66,19 @@ class RecordWriter {
 
  private:
   Result<std::vector<store::meta::MetaWrite>> RowsOf(Step step, int64_t num_stored);
+  void RestoreSpans();
   void RetireRecords(int64_t now_us);
+  void ReadOldRecords(int64_t now_us, int64_t surplus);
+  void DeleteRecords(std::string_view from, const RecordSpans::Oldest& oldest);
   void RetireRollups(int64_t now_us);
 
   const Options options_;
-  int64_t num_stored_ = 0;
+  RecordSpans spans_;
   std::map<std::string, std::string> unwritten_;  // sums that the store has not accepted yet
   rollup::Rollups rollups_;
   segment::SegmentRows segments_;
   int64_t retire_at_us_ = 0;
-  std::string retired_;      // the key that was deleted last
+  std::string retired_;      // no record is in front of this key but what came late
   bool retires_on_ = false;  // the last step may have left old records
 };
 

@@ -64,7 +64,6 @@ int64_t RecordFeed::NowSecond() {
 RecordFeed::Reader::~Reader() {
   const std::lock_guard lock(feed_.mutex_);
   std::erase(feed_.readers_, this);
-  feed_.num_readers_.store(feed_.readers_.size());
 }
 
 RecordFeed::Reader::Taken RecordFeed::Reader::Take() {
@@ -76,12 +75,26 @@ RecordFeed::Reader::Taken RecordFeed::Reader::Take() {
 
 bool RecordFeed::Reader::is_empty() const {
   const std::lock_guard lock(feed_.mutex_);
-  return waiting_.records.empty() && waiting_.num_dropped == 0 && !waiting_.has_ended;
+  return waiting_.records.empty() && !waiting_.has_ended;
 }
 
-Result<std::unique_ptr<RecordFeed::Reader>> RecordFeed::Read(Filter filter,
-                                                             std::function<void()> wake) {
-  std::unique_ptr<Reader> reader(new Reader(*this, std::move(filter), std::move(wake)));
+bool RecordFeed::Reader::HasRoom(int64_t second) {
+  if (second != second_) {
+    second_ = second;
+    num_in_second_ = 0;
+  }
+  return waiting_.records.size() < feed_.options_.records_max &&
+         (args_.records_per_second == 0 || num_in_second_ < args_.records_per_second);
+}
+
+void RecordFeed::Reader::CountDropped() {
+  ++waiting_.num_dropped;
+  // What it did not ask for is not a sign that it is slow.
+  if (waiting_.records.size() >= feed_.options_.records_max) ++feed_.num_dropped_;
+}
+
+Result<std::unique_ptr<RecordFeed::Reader>> RecordFeed::Read(ReadArgs args) {
+  std::unique_ptr<Reader> reader(new Reader(*this, std::move(args)));
   const std::lock_guard lock(mutex_);
   if (is_closed_) {
     return MakeError(ErrorCode::kUnavailable, "telemetry", "The server is shutting down.");
@@ -92,31 +105,43 @@ Result<std::unique_ptr<RecordFeed::Reader>> RecordFeed::Read(Filter filter,
                                  options_.readers_max));
   }
   readers_.push_back(reader.get());
-  num_readers_.store(readers_.size());
   return reader;
 }
 
-void RecordFeed::Publish(const RequestRecord& record) {
-  // The text is written before the lock, and only if somebody reads.
-  std::shared_ptr<const std::string> text;
-  if (num_readers_.load() > 0) {
-    text = std::make_shared<const std::string>(ledger::RecordJson(record));
-  }
-  const int64_t second = NowSecond();
-  const std::lock_guard lock(mutex_);
-  all_.Add(record, second);
-  tenants_.FindOrAdd(record.tenant).Add(record, second);
-  if (text == nullptr) return;
+// REQUIRES: the lock is held. Counts the record for the readers that leave it out, unless another
+// one takes it: then Publish does.
+bool RecordFeed::IsWanted(const RequestRecord& record, int64_t second) {
+  bool is_wanted = false;
   for (Reader* const reader : readers_) {
-    if (!reader->filter_(record)) continue;
-    Reader::Taken& waiting = reader->waiting_;
-    if (waiting.records.size() >= options_.records_max) {
-      ++waiting.num_dropped;
-      ++num_dropped_;
+    is_wanted = is_wanted || (reader->HasRoom(second) && reader->args_.filter(record));
+  }
+  if (is_wanted) return true;
+  for (Reader* const reader : readers_) {
+    if (reader->args_.filter(record)) reader->CountDropped();
+  }
+  return false;
+}
+
+void RecordFeed::Publish(const RequestRecord& record) {
+  const int64_t second = NowSecond();
+  {
+    const std::lock_guard lock(mutex_);
+    all_.Add(record, second);
+    tenants_.FindOrAdd(record.tenant).Add(record, second);
+    if (readers_.empty() || !IsWanted(record, second)) return;
+  }
+  // The text is written without the lock.
+  const auto text = std::make_shared<const std::string>(ledger::RecordJson(record));
+  const std::lock_guard lock(mutex_);
+  for (Reader* const reader : readers_) {
+    if (!reader->args_.filter(record)) continue;
+    if (!reader->HasRoom(second)) {
+      reader->CountDropped();
       continue;
     }
-    waiting.records.push_back(text);
-    if (waiting.records.size() == 1) reader->wake_();
+    ++reader->num_in_second_;
+    reader->waiting_.records.push_back(text);
+    if (reader->waiting_.records.size() == 1) reader->args_.wake();
   }
 }
 
@@ -132,7 +157,7 @@ void RecordFeed::EndAll() {
   const std::lock_guard lock(mutex_);
   for (Reader* const reader : readers_) {
     reader->waiting_.has_ended = true;
-    reader->wake_();
+    reader->args_.wake();
   }
 }
 

@@ -2,11 +2,11 @@
 //
 // Publish never waits for a reader: each has a bounded queue, and what does not fit is dropped and
 // counted for it. A reader gets what its filter lets through; whose records it may see is its
-// owner's to say. Thread-safe; the feed outlives its readers.
+// owner's to say. A record's text is written only if somebody takes it, so that a page that shows
+// some of many records costs what it shows. Thread-safe; the feed outlives its readers.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,6 +51,12 @@ class RecordFeed {
   RecordFeed() : RecordFeed(Options()) {}
   explicit RecordFeed(const Options& options);
 
+  struct ReadArgs {
+    Filter filter;               // must be quick
+    std::function<void()> wake;  // called when Take has something, from any thread, with the feed's
+                                 // lock held
+    uint32_t records_per_second = 0;  // further ones are left out and counted; 0: no limit
+  };
   class Reader {
    public:
     ~Reader();
@@ -59,26 +65,29 @@ class RecordFeed {
     struct Taken {
       // As JSON, in the order of their end; readers share the texts.
       std::vector<std::shared_ptr<const std::string>> records = {};
-      uint64_t num_dropped = 0;  // behind those, since the last call
+      uint64_t num_dropped = 0;  // that were left out since the last call
       bool has_ended = false;    // no more will come
     };
     Taken Take();
-    // True if Take would return nothing new.
+    // True if Take would return no record and no end.
     bool is_empty() const;
 
    private:
     friend class RecordFeed;
-    Reader(RecordFeed& feed, Filter filter, std::function<void()> wake)
-        : feed_(feed), filter_(std::move(filter)), wake_(std::move(wake)) {}
+    Reader(RecordFeed& feed, ReadArgs args) : feed_(feed), args_(std::move(args)) {}
+    // Returns true if it takes one more record in this second, and false if it has too many. Both
+    // need the feed's mutex.
+    bool HasRoom(int64_t second);
+    void CountDropped();
     RecordFeed& feed_;
-    const Filter filter_;
-    const std::function<void()> wake_;
-    Taken waiting_;  // guarded by the feed's mutex
+    const ReadArgs args_;
+    // Guarded by the feed's mutex.
+    Taken waiting_;
+    int64_t second_ = -1;         // of the last record
+    uint32_t num_in_second_ = 0;  // records taken in it
   };
-  // `filter` must be quick. `wake` is called from any thread when Take has something, with the
-  // feed's lock held. Fails with kOverloaded if there are too many readers, and with kUnavailable
-  // after Close.
-  Result<std::unique_ptr<Reader>> Read(Filter filter, std::function<void()> wake);
+  // Fails with kOverloaded if there are too many readers, and with kUnavailable after Close.
+  Result<std::unique_ptr<Reader>> Read(ReadArgs args);
 
   void Publish(const ledger::RequestRecord& record);
   // Ends all readers.
@@ -106,9 +115,9 @@ class RecordFeed {
     std::array<Slot, kSeconds> slots_;
   };
   static int64_t NowSecond();
+  bool IsWanted(const ledger::RequestRecord& record, int64_t second);
 
   const Options options_;
-  std::atomic<size_t> num_readers_{0};
   mutable std::mutex mutex_;
   std::vector<Reader*> readers_;
   uint64_t num_dropped_ = 0;

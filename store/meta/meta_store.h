@@ -23,6 +23,9 @@ enum class MetaTable : uint8_t { kDirectory, kTurns, kPrefixes, kLedger, kPins }
 struct MetaWrite {
   std::string key;
   std::optional<std::string> value;  // absent means that the key is deleted
+  // If set, and there is no value: all keys from `key` to this one are deleted, and this one is
+  // not. It costs as much as one key.
+  std::string until = {};
 };
 
 struct MetaStoreStats {

@@ -52,6 +52,9 @@ class RowsOnly final : public rocksdb::WriteBatch::Handler {
   rocksdb::Status DeleteCF(uint32_t, const rocksdb::Slice&) override {
     return rocksdb::Status::OK();
   }
+  rocksdb::Status DeleteRangeCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override {
+    return rocksdb::Status::OK();
+  }
   rocksdb::Status MarkNoop(bool) override { return rocksdb::Status::OK(); }
   rocksdb::Status MarkBeginPrepare(bool) override { return Foreign(); }
   rocksdb::Status MarkEndPrepare(const rocksdb::Slice&) override { return Foreign(); }

@@ -281,13 +281,16 @@ Result<void> RocksMetaStore::TryWrite(MetaTable table, std::span<const MetaWrite
   }
   size_t bytes = file::kBatchRowBytes;
   for (const MetaWrite& write : writes) {
-    bytes += file::kBatchRowBytes + write.key.size() + (write.value ? write.value->size() : 0);
+    bytes += file::kBatchRowBytes + write.key.size() + write.until.size() +
+             (write.value ? write.value->size() : 0);
   }
   rocksdb::WriteBatch batch(bytes);
   for (const MetaWrite& write : writes) {
     rocksdb::ColumnFamilyHandle* const family = database_->Family(table);
-    const rocksdb::Status added =
-        write.value ? batch.Put(family, write.key, *write.value) : batch.Delete(family, write.key);
+    const rocksdb::Status added = write.value ? batch.Put(family, write.key, *write.value)
+                                  : write.until.empty()
+                                      ? batch.Delete(family, write.key)
+                                      : batch.DeleteRange(family, write.key, write.until);
     if (!added.ok()) return FromStatus(added, kSource, "writing");
   }
   rocksdb::WriteOptions options;

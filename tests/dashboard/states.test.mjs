@@ -223,7 +223,7 @@ describe("dashboard", { skip: NO_BROWSER }, () => {
       mock.emit({ set: { model: "after-the-gap" } });
       await page.getByRole("cell", { name: "after-the-gap" }).waitFor();
       mock.send("dropped", { count: 12 });
-      await page.locator('[title*="12 events were left out"]').waitFor();
+      await page.locator('[title*="12 requests were left out"]').waitFor();
     });
   });
 

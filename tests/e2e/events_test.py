@@ -128,6 +128,19 @@ api_key_env = "KVGATE_TEST_PROVIDER_KEY"
             kept.pop("segments", None)
             self.assertEqual(record, kept)
 
+    def test_a_page_that_shows_some_a_second_is_sent_those_and_told_of_the_others(self):
+        running = self.gateway()
+        follower = Follower(self, running, f"{EVENTS}?records_per_second=1", bearer("alice"))
+        wanted = {self.ask(running, "alice") for _ in range(12)}
+        wait_until(lambda: len(follower.ids()) + sum(row["count"] for row in follower.of("dropped"))
+                   == len(wanted), lambda: f"{follower.events}")
+        self.assertTrue(follower.ids() and set(follower.ids()) < wanted)
+        for value in ("0", "-1", "many", ""):
+            refused = Follower(self, running, f"{EVENTS}?records_per_second={value}",
+                               bearer("alice"))
+            self.assertEqual(refused.status, 400)
+            self.assertEqual(json.loads(refused.body)["error"]["param"], "records_per_second")
+
     def test_numbers_of_the_last_minute_are_the_callers_own(self):
         running = self.gateway()
         followers = {who: Follower(self, running, headers=bearer(who))

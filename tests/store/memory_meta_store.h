@@ -23,6 +23,7 @@ class MemoryMetaStore final : public meta::MetaStore {
   std::atomic<bool> holds{false};          // a write waits while this is true
   std::atomic<int> num_batches{0};
   std::atomic<int> num_refused{0};
+  mutable std::atomic<int> num_scans{0};
 
   Result<void> PutAll(meta::MetaTable table, std::span<const meta::MetaWrite> writes) override {
     EXPECT_TRUE(test::WaitUntil([this] { return !holds; }, "the test lets a write go on"));
@@ -34,8 +35,11 @@ class MemoryMetaStore final : public meta::MetaStore {
     for (const meta::MetaWrite& write : writes) {
       if (write.value) {
         tables_[table][write.key] = *write.value;
-      } else {
+      } else if (write.until.empty()) {
         tables_[table].erase(write.key);
+      } else {
+        auto& rows = tables_[table];
+        rows.erase(rows.lower_bound(write.key), rows.lower_bound(write.until));
       }
     }
     return {};
@@ -50,6 +54,7 @@ class MemoryMetaStore final : public meta::MetaStore {
   Result<void> ScanFrom(meta::MetaTable table, const ScanArgs& args,
                         const Visit& visit) const override {
     const std::lock_guard lock(mutex_);
+    ++num_scans;
     const auto& rows = tables_[table];
     const std::string first(std::max(args.prefix, args.from));
     for (auto at = rows.lower_bound(first); at != rows.end(); ++at) {

@@ -220,12 +220,12 @@ TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
   const TempFolder temporary;
   {
     auto directory = DataDirectory::Open(Options(temporary.path())).value();
-    ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "5"));
+    ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "6"));
   }
   const auto opened = DataDirectory::Open(Options(temporary.path()));
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(opened.error().detail.find("format 5"), std::string::npos);
+  EXPECT_NE(opened.error().detail.find("format 6"), std::string::npos);
 }
 
 TEST(DataDirectory, ADirectoryOfFormatTwoIsTakenOverAsItIs) {
@@ -238,7 +238,7 @@ TEST(DataDirectory, ADirectoryOfFormatTwoIsTakenOverAsItIs) {
     ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "2"));
   }
   auto directory = DataDirectory::Open(Options(temporary.path())).value();
-  EXPECT_EQ(*directory->meta().Get(MetaTable::kDirectory, "format_version"), "4");
+  EXPECT_EQ(*directory->meta().Get(MetaTable::kDirectory, "format_version"), "5");
   EXPECT_EQ(Read(directory->kv(), chain[1]), Found::kRight);
 }
 

@@ -1,6 +1,8 @@
 // The live events: what GET /kvgate/v1/events sends. Records come from a feed that waits for
-// nobody; a client that reads too slowly is told how many it has missed.
+// nobody; a client that reads too slowly, or asks for some a second only, is told how many it has
+// missed.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -39,13 +41,32 @@ void AddEvent(std::string_view name, std::string_view data, std::string& out) {
   out.append("event: ").append(name).append("\ndata: ").append(data).append("\n\n");
 }
 
-Result<ledger::RecordFilter> ReadFilter(const RequestContext& request) {
-  const access::Caller& caller = request.caller().who();
+// What a client asks for.
+struct Wanted {
   ledger::RecordFilter filter;
+  uint32_t records_per_second = 0;  // 0: all
+};
+
+Result<uint32_t> ReadRate(const std::string& name, std::string_view value) {
+  uint32_t rate = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), rate);
+  if (code == std::errc() && end == value.data() + value.size() && rate > 0) return rate;
+  return MakeError(ErrorCode::kInvalidArgument, "proxy",
+                   fmt::format("{} must be a number from 1 on.", name), name);
+}
+
+Result<Wanted> ReadWanted(const RequestContext& request) {
+  const access::Caller& caller = request.caller().who();
+  Wanted wanted;
+  ledger::RecordFilter& filter = wanted.filter;
   for (const auto& [name, value] : request::ParametersOf(request.head().target)) {
     if (name == "tenant" && !value.empty() && value != caller.tenant && !caller.is_admin()) {
       return MakeError(ErrorCode::kPermissionDenied, "proxy",
                        "Only an admin may follow another tenant's requests.", "tenant");
+    }
+    if (name == "records_per_second") {
+      KVGATE_TRY(wanted.records_per_second, ReadRate(name, value));
+      continue;
     }
     KVGATE_TRY(const bool is_known, filter.Take(name, value));
     if (!is_known) {
@@ -54,7 +75,7 @@ Result<ledger::RecordFilter> ReadFilter(const RequestContext& request) {
     }
   }
   if (!caller.is_admin()) filter.Restrict(caller.tenant);
-  return filter;
+  return wanted;
 }
 
 void WriteMinute(const telemetry::MinuteSums& sums, JsonWriter& json) {
@@ -196,15 +217,16 @@ class EventsHandler final : public Handler {
       co_await request.Refuse(std::move(error));
       co_return;
     }
-    const Result<ledger::RecordFilter> filter = ReadFilter(request);
-    if (!filter) {
-      Error error = filter.error();
+    const Result<Wanted> wanted = ReadWanted(request);
+    if (!wanted) {
+      Error error = wanted.error();
       co_await request.Refuse(std::move(error));
       co_return;
     }
     Result<std::unique_ptr<RecordFeed::Reader>> reader = feed->Read(
-        [filter = *filter](const ledger::RequestRecord& record) { return filter.Fits(record); },
-        request.sink().signal().MakeWake());
+        {.filter = [filter = wanted->filter](const auto& record) { return filter.Fits(record); },
+         .wake = request.sink().signal().MakeWake(),
+         .records_per_second = wanted->records_per_second});
     if (!reader) {
       Error error = reader.error();
       co_await request.Refuse(std::move(error));

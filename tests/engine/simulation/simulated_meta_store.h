@@ -70,7 +70,9 @@ class SimulatedMetaStore final : public meta::MetaStore {
     if (!dies || below_(2) == 0) {
       std::vector<Change>& undo = undo_.emplace_back();
       for (const meta::MetaWrite& write : writes) {
-        undo.push_back(Apply({.table = table, .key = write.key, .value = write.value}));
+        for (const std::string& key : KeysOf(table, write)) {
+          undo.push_back(Apply({.table = table, .key = key, .value = write.value}));
+        }
       }
       if (syncs) undo_.clear();
     }
@@ -112,6 +114,17 @@ class SimulatedMetaStore final : public meta::MetaStore {
     std::string key;
     std::optional<std::string> value;
   };
+
+  // Returns the keys that the write names.
+  std::vector<std::string> KeysOf(meta::MetaTable table, const meta::MetaWrite& write) const {
+    if (write.value || write.until.empty()) return {write.key};
+    std::vector<std::string> keys;
+    const Rows& rows = tables_[table];
+    for (auto at = rows.lower_bound(write.key); at != rows.end() && at->first < write.until; ++at) {
+      keys.push_back(at->first);
+    }
+    return keys;
+  }
 
   // Applies a change and returns the one that takes it back.
   Change Apply(const Change& change) {

@@ -108,5 +108,40 @@ TEST_F(RecordWriterTest, OldOnesGo) {
   EXPECT_TRUE(meta_.Get(MetaTable::kLedger, RecordKey("id1002")).value());
 }
 
+// It knows where its own oldest records end. One whose request took long goes with those that came
+// when it did, and the store's number of records stays right.
+TEST_F(RecordWriterTest, TheOldestOfItsOwnGoWithoutBeingRead) {
+  RecordWriter::Options options = Options(meta_);
+  options.records_max = 256;
+  RecordWriter writer(options);
+  writer.Retire(kNowUs);  // ages are not checked again for a minute
+  for (int i = 0; i < 1'000; ++i) {
+    std::vector<RecordWriter::Row> rows{Row(i)};
+    if (i == 600) rows.push_back({.key = RecordKey("id1500-took long"), .record = Row(0).record});
+    ASSERT_TRUE(writer.Write({.rows = std::move(rows)}));
+    meta_.num_scans = 0;
+    writer.Retire(kNowUs);
+    EXPECT_EQ(meta_.num_scans, 0) << i;
+    EXPECT_EQ(meta_.Get(MetaTable::kLedger, "n").value(), std::to_string(Count("r/"))) << i;
+    EXPECT_LE(Count("r/"), 256U + 256 / 64 + 1);
+  }
+  EXPECT_GE(Count("r/"), 256U);
+  EXPECT_TRUE(meta_.Get(MetaTable::kLedger, RecordKey("id1999")).value());
+  EXPECT_FALSE(meta_.Get(MetaTable::kLedger, RecordKey("id1500-took long")).value());
+}
+
+TEST_F(RecordWriterTest, WhatTheStoreDoesNotDeleteNowGoesWithTheNextStep) {
+  RecordWriter writer(Options(meta_));
+  writer.Retire(kNowUs);
+  for (int i = 0; i < 25; ++i) ASSERT_TRUE(writer.Write({.rows = {Row(i)}}));
+  meta_.refuses = true;
+  writer.Retire(kNowUs);
+  meta_.refuses = false;
+  EXPECT_EQ(Count("r/"), 25U);
+  writer.Retire(kNowUs);
+  EXPECT_EQ(Count("r/"), 10U);
+  EXPECT_EQ(meta_.Get(MetaTable::kLedger, "n").value(), "10");
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

@@ -47,8 +47,8 @@ TEST(RecordFeedTest, AReaderGetsWhatItsFilterLetsThroughInOrder) {
   int num_woken = 0;
   feed.Publish(Record("before"));
   const auto reader =
-      feed.Read([](const RequestRecord& record) { return record.tenant == "alice"; },
-                [&] { ++num_woken; })
+      feed.Read({.filter = [](const RequestRecord& record) { return record.tenant == "alice"; },
+                 .wake = [&] { ++num_woken; }})
           .value();
   EXPECT_TRUE(reader->is_empty());
   for (const char* id : {"a", "b", "c"}) {
@@ -66,8 +66,8 @@ TEST(RecordFeedTest, AReaderGetsWhatItsFilterLetsThroughInOrder) {
 
 TEST(RecordFeedTest, WhatDoesNotFitIsDroppedAndCountedForTheSlowReaderAlone) {
   RecordFeed feed({.records_max = 2});
-  const auto slow = feed.Read(Everything(), [] {}).value();
-  const auto quick = feed.Read(Everything(), [] {}).value();
+  const auto slow = feed.Read({.filter = Everything(), .wake = [] {}}).value();
+  const auto quick = feed.Read({.filter = Everything(), .wake = [] {}}).value();
   std::vector<std::string> seen;
   for (const char* id : {"a", "b", "c", "d", "e"}) {
     feed.Publish(Record(id));
@@ -85,21 +85,45 @@ TEST(RecordFeedTest, WhatDoesNotFitIsDroppedAndCountedForTheSlowReaderAlone) {
   EXPECT_THAT(text, HasSubstr("kvgate_event_records_dropped_total 3\n"));
 }
 
+TEST(RecordFeedTest, AReaderThatAsksForSomeASecondGetsThoseAndTheNumberOfTheOthers) {
+  test::ManualClock clock;
+  RecordFeed feed;
+  const auto all = feed.Read({.filter = Everything(), .wake = [] {}}).value();
+  const auto some =
+      feed.Read({.filter = Everything(), .wake = [] {}, .records_per_second = 2}).value();
+  for (const char* id : {"a", "b", "c", "d", "e"}) feed.Publish(Record(id));
+  auto taken = some->Take();
+  EXPECT_THAT(IdsOf(taken), ElementsAre("a", "b"));
+  EXPECT_EQ(taken.num_dropped, 3u);
+  feed.Publish(Record("f"));
+  EXPECT_TRUE(some->is_empty()) << "nothing to send at once";
+  clock.Advance(1s);
+  feed.Publish(Record("g"));
+  taken = some->Take();
+  EXPECT_THAT(IdsOf(taken), ElementsAre("g"));
+  EXPECT_EQ(taken.num_dropped, 1u);
+  EXPECT_THAT(IdsOf(all->Take()), ElementsAre("a", "b", "c", "d", "e", "f", "g"));
+  std::string text;
+  metrics::TextWriter writer(text);
+  feed.Collect(writer);
+  EXPECT_THAT(text, HasSubstr("kvgate_event_records_dropped_total 0\n")) << "it is not slow";
+}
+
 TEST(RecordFeedTest, OnlySoManyReadersAreLetInUntilOneGoes) {
   RecordFeed feed({.readers_max = 2});
-  auto first = feed.Read(Everything(), [] {}).value();
-  const auto second = feed.Read(Everything(), [] {}).value();
-  const auto refused = feed.Read(Everything(), [] {});
+  auto first = feed.Read({.filter = Everything(), .wake = [] {}}).value();
+  const auto second = feed.Read({.filter = Everything(), .wake = [] {}}).value();
+  const auto refused = feed.Read({.filter = Everything(), .wake = [] {}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kOverloaded);
   first.reset();
-  EXPECT_TRUE(feed.Read(Everything(), [] {}));
+  EXPECT_TRUE(feed.Read({.filter = Everything(), .wake = [] {}}));
 }
 
 TEST(RecordFeedTest, CloseEndsReadersBehindWhatWaitsAndLetsInNoMore) {
   RecordFeed feed;
   int num_woken = 0;
-  const auto reader = feed.Read(Everything(), [&] { ++num_woken; }).value();
+  const auto reader = feed.Read({.filter = Everything(), .wake = [&] { ++num_woken; }}).value();
   feed.Publish(Record("a"));
   feed.Close();
   EXPECT_EQ(num_woken, 2);
@@ -107,7 +131,8 @@ TEST(RecordFeedTest, CloseEndsReadersBehindWhatWaitsAndLetsInNoMore) {
   EXPECT_THAT(IdsOf(taken), ElementsAre("a"));
   EXPECT_TRUE(taken.has_ended);
   EXPECT_TRUE(reader->Take().has_ended);
-  EXPECT_EQ(feed.Read(Everything(), [] {}).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(feed.Read({.filter = Everything(), .wake = [] {}}).error().code,
+            ErrorCode::kUnavailable);
 }
 
 TEST(RecordFeedTest, TheLastMinuteIsSummedByTenantAndSlides) {
@@ -152,7 +177,7 @@ TEST(RecordFeedTest, ReadersMayComeAndGoWhileRecordsAreAdded) {
   });
   size_t num_read = 0;
   while (!is_over) {
-    const auto reader = feed.Read(Everything(), [] {}).value();
+    const auto reader = feed.Read({.filter = Everything(), .wake = [] {}}).value();
     num_read += reader->Take().records.size();
   }
   adder.join();

@@ -128,6 +128,41 @@ TEST(RocksMetaStore, SeveralWritesAreOneStep) {
   EXPECT_EQ(meta->Get(MetaTable::kLedger, "old").value(), std::nullopt);
 }
 
+TEST(RocksMetaStore, ARangeOfKeysIsDeletedInAStepAndStaysSoAfterReopening) {
+  const TempFolder directory;
+  const MetaStoreOptions options{.directory = directory.path() / "meta"};
+  const auto keys = [](const MetaStore& meta) {
+    std::string found;
+    (void)meta.Scan(MetaTable::kLedger, "r/", [&](std::string_view key, std::string_view) {
+      found += key.substr(2);
+      return true;
+    });
+    return found;
+  };
+  {
+    auto meta = OpenRocksMetaStore(options).value();
+    for (const char* key : {"r/a", "r/b", "r/c", "r/d", "q", "s"}) {
+      ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
+    }
+    ASSERT_TRUE(
+        meta->PutAll(MetaTable::kLedger,
+                     std::vector<MetaWrite>{{.key = "r/", .value = std::nullopt, .until = "r/c"},
+                                            {.key = "r/b", .value = "anew"}}));
+    EXPECT_EQ(keys(*meta), "bcd");
+  }
+  // Once from the log, once from tables.
+  for (int round = 0; round < 2; ++round) {
+    auto meta = OpenRocksMetaStore(options).value();
+    EXPECT_EQ(keys(*meta), "bcd");
+    EXPECT_EQ(meta->Get(MetaTable::kLedger, "r/a").value(), std::nullopt);
+    EXPECT_EQ(meta->Get(MetaTable::kLedger, "q").value(), "q");
+    EXPECT_EQ(meta->Get(MetaTable::kLedger, "s").value(), "s");
+    EXPECT_EQ(meta->Stats().num_lost, 0U);
+    EXPECT_EQ(meta->Stats().damaged_log_bytes, 0U);
+    ASSERT_TRUE(meta->Compact(MetaTable::kLedger));
+  }
+}
+
 TEST(RocksMetaStore, ADamagedDatabaseIsLeftAloneAndNamed) {
   const TempFolder directory;
   const auto path = directory.path() / "meta";

@@ -165,7 +165,8 @@ function Connection() {
   const dropped = useStore(numDropped);
   return (
     <span class={`connection ${tone}`} role="status" title={dropped
-      ? `${title}. ${count(dropped)} events were left out: this page was too slow` : title}>
+      ? `${title}. ${count(dropped)} requests were left out: the sums and Requests have them`
+      : title}>
       {text}
     </span>
   );

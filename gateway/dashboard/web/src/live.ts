@@ -8,7 +8,8 @@ import type { LiveStats, Request } from "./types";
 export type LiveState = "connecting" | "live" | "waiting" | "refused" | "absent";
 export const liveState = new Store<LiveState>("connecting");
 export const liveStats = new Store<LiveStats | null>(null);
-// Events that the gateway left out because this page did not read fast enough.
+// Requests that the gateway left out: beyond those that this page follows, or because it did not
+// read fast enough.
 export const numDropped = new Store(0);
 
 type Listener = (requests: Request[]) => void;
@@ -21,6 +22,8 @@ export function onRequests(listener: Listener): () => void {
 
 // A hidden tab has no animation frames: what comes meanwhile is kept up to this number.
 const QUEUE_MAX = 1000;
+// A page can show no more requests a second, and each that is sent costs the gateway.
+const SHOWN_PER_SECOND = 100;
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 15_000;
 // The gateway sends a comment every 15 s: a connection that is silent for longer is dead.
@@ -80,7 +83,8 @@ export class EventReader {
 }
 
 async function readOnce(signal: AbortSignal, stop: () => void): Promise<void> {
-  const response = await check(await fetch(urlOf("events"), {
+  const url = urlOf("events", { records_per_second: SHOWN_PER_SECOND });
+  const response = await check(await fetch(url, {
     headers: headersOf({ Accept: "text/event-stream" }), cache: "no-store", signal,
   }));
   liveState.set("live");
