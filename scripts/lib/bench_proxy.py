@@ -284,8 +284,9 @@ class Bench:
     def watched(self, target):
         """What an open dashboard and a Prometheus ask for: live events, and metrics each second."""
         url, header = f"http://127.0.0.1:{self.ports[target]}", ["-H", f"x-kvgate-key: {KEY}"]
-        live = subprocess.Popen(["curl", "-sN", *header, f"{url}/kvgate/v1/events"],
-                                stdout=subprocess.DEVNULL)
+        live = subprocess.Popen(
+            ["curl", "-sN", *header, f"{url}/kvgate/v1/events?records_per_second=100"],
+            stdout=subprocess.DEVNULL)
         scraped = subprocess.Popen(
             ["sh", "-c", "while sleep 1; do curl -s -o /dev/null \"$@\"; done", "sh", *header,
              f"{url}/metrics"])
