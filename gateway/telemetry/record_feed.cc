@@ -79,7 +79,7 @@ bool RecordFeed::Reader::is_empty() const {
 }
 
 bool RecordFeed::Reader::HasRoom(int64_t second) {
-  if (second != second_) {
+  if (second > second_) {  // another thread may come with the one before
     second_ = second;
     num_in_second_ = 0;
   }
