@@ -26,7 +26,7 @@ class SharedList {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const T& operator[](size_t i) const { return chunks_[i / kChunkSize]->items[i % kChunkSize]; }
+  const T& operator[](size_t i) const { return items_[i / kChunkSize][i % kChunkSize]; }
   const T& back() const { return (*this)[size_ - 1]; }
   // The sum of the bytes given to push_back.
   size_t num_bytes() const { return num_bytes_; }
@@ -49,6 +49,8 @@ class SharedList {
       chunks_.back() = std::make_shared<Chunk>(*chunks_.back());
     }
     chunks_.back()->items.push_back(std::move(item));
+    items_.resize(chunks_.size());
+    items_.back() = chunks_.back()->items.data();
     chunks_.back()->num_bytes += bytes;
     num_bytes_ += bytes;
     ++size_;
@@ -62,6 +64,7 @@ class SharedList {
   // Appends those elements without a copy. REQUIRES: CanShare(other).
   void Share(const SharedList& other) {
     chunks_.push_back(other.chunks_[size_ / kChunkSize]);
+    items_.push_back(chunks_.back()->items.data());
     num_bytes_ += chunks_.back()->num_bytes;
     size_ += kChunkSize;
   }
@@ -97,6 +100,7 @@ class SharedList {
     size_t num_bytes = 0;
   };
   std::vector<std::shared_ptr<Chunk>> chunks_;
+  std::vector<const T*> items_;  // of each chunk, for those who read them one after the other
   size_t size_ = 0;
   size_t num_bytes_ = 0;
 };

@@ -26,12 +26,6 @@ namespace {
 
 using upstream::wire::Endpoint;
 
-// The opening of the one-block list that a string becomes to hold a breakpoint.
-std::string_view ListOpening(Endpoint endpoint) {
-  return endpoint == Endpoint::kResponses ? R"([{"type":"input_text","text":)"
-                                          : R"([{"type":"text","text":)";
-}
-
 bool InOneList(const Segment& a, const Segment& b) {
   if (a.place.field != b.place.field || (a.place.block < 0) != (b.place.block < 0)) return false;
   return a.place.block < 0 || a.place.element == b.place.element;
@@ -56,6 +50,21 @@ bool DroppedWithHead(const Draft& draft, size_t index) {
 std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std::string>>& arena,
                                            std::string text) {
   return {arena, &arena->emplace_back(std::move(text))};
+}
+
+// Providers render a string and a list of one block with the same text alike, so for the plan a
+// string that goes out as such a list is the string. `raw` is of the bytes that go out.
+parse::Identity PlannedRaw(const Draft& draft, const DraftSegment& segment,
+                           const parse::Identity& raw) {
+  const bool is_list =
+      segment.as_list && segment.bytes && segment.head_split < segment.bytes->size();
+  if (!is_list) return raw;
+  const std::string_view opening = ListOpening(draft.layout.endpoint);
+  std::string string = *segment.bytes;
+  string.erase(segment.head_split, kListClosing.size());
+  const size_t at = string.find(opening);
+  if (at != std::string::npos) string.erase(at, opening.size());
+  return parse::HashBytes(string, parse::Domain::kRaw);
 }
 
 }  // namespace
@@ -158,8 +167,8 @@ void BodyWriter::AddPlanSegment(const Outgoing& out) {
   plan.markable = Markable(segment);
   plan.breakpoint = out.caller;
   const size_t num = plan_segments_.size();
-  plan.prefix =
-      parse::Chain(num == 1 ? parse::Identity{} : plan_segments_[num - 2].prefix, out.raw);
+  plan.prefix = parse::Chain(num == 1 ? parse::Identity{} : plan_segments_[num - 2].prefix,
+                             PlannedRaw(draft_, segment, out.raw));
 }
 
 void BodyWriter::Collect() {
@@ -242,17 +251,12 @@ void BodyWriter::WriteList(Outgoing& out) {
   const std::string path = PathOf(now.place);
   const std::string opening(ListOpening(draft_.layout.endpoint));
   Add(rule, {now.text.begin, now.text.begin}, opening, path);
-  Add(rule, {now.text.end, now.text.end}, "," + BreakpointMember(*out.planned) + "}]", path);
+  Add(rule, {now.text.end, now.text.end},
+      "," + BreakpointMember(*out.planned) + std::string(kListClosing), path);
   // The remembered bytes hold the list, but not the breakpoint.
-  std::vector<Edit> edits = segment.inner;
-  edits.push_back({rule, {now.text.begin, now.text.begin}, opening, ""});
-  edits.push_back({rule, {now.text.end, now.text.end}, "}]", ""});
-  if (!now.source_span.empty()) edits.push_back({rule, now.source_span, "", ""});
-  parse::SortEdits(edits);
-  out.bytes = std::make_shared<const std::string>(parse::ApplyEdits(draft_.body, edits, now.span));
-  std::erase_if(edits, [&](const Edit& edit) { return edit.span.begin >= now.text.end; });
-  const Span front = {now.span.begin, now.text.end};
-  out.breakpoint_at = static_cast<uint32_t>(parse::ApplyEdits(draft_.body, edits, front).size());
+  ListForm form = ListFormOf(draft_, segment);
+  out.bytes = std::make_shared<const std::string>(std::move(form.bytes));
+  out.breakpoint_at = form.breakpoint_at;
   out.raw = parse::HashBytes(*out.bytes, parse::Domain::kRaw);
 }
 

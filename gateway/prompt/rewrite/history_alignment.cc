@@ -122,17 +122,38 @@ class Aligner {
 
   void Run() {
     auto [b, n] = NumPaired();
-    const size_t first = n < turns_.size() ? turns_[n].first : now_.size();
-    result_.reserve(now_.size() - first + before_.size());
+    // Turns behind those that were sent go out as they came.
+    if (b == before_.size() || n == turns_.size()) return;
+    result_.reserve(now_.size() + before_.size());
+    const auto take = [&](size_t first, size_t count) {
+      const auto begin = draft_.segments.begin() + static_cast<ptrdiff_t>(first);
+      std::move(begin, begin + static_cast<ptrdiff_t>(count), std::back_inserter(result_));
+    };
+    const auto are_paired = [&](const Element& before, const Element& turn) {
+      const DraftSegment& first = draft_.segments[turn.first];
+      size_t count = 0;
+      return !first.dropped && first.before == static_cast<int32_t>(before.first) &&
+             IsPaired(turn, count) && count == before.count;
+    };
+    take(0, turns_[n].first);
+    std::vector<DraftSegment> out;
     while (b < before_.size() && n < turns_.size()) {
-      std::vector<DraftSegment> out;
       const bool is_last = n + 1 == turns_.size();
       if (sent_[before_[b].first].is_ours) {
         const size_t own = before_[b++].first;
         if (!MaySendAgain(draft_, sent_[own])) continue;
-        out.push_back(Back(own, nullptr));
-        out.back().rule = Rule::kSystemTurn;
-      } else if (WasLeftOut(draft_, before_[b], turns_[n])) {
+        result_.push_back(Back(own, nullptr));
+        result_.back().rule = Rule::kSystemTurn;
+        continue;
+      }
+      if (are_paired(before_[b], turns_[n])) {
+        take(turns_[n].first, turns_[n].count);
+        ++b;
+        ++n;
+        continue;
+      }
+      out.clear();
+      if (WasLeftOut(draft_, before_[b], turns_[n])) {
         for (size_t k = 0; k < turns_[n].count; ++k) out.push_back(Out(turns_[n].first + k));
         ++n;
       } else if (Match(before_[b], turns_[n], is_last, out) ||
@@ -151,32 +172,33 @@ class Aligner {
       result_.insert(result_.end(), std::make_move_iterator(out.begin()),
                      std::make_move_iterator(out.end()));
     }
-    num_paired_ = first;
     for (; n < turns_.size(); ++n) {
       for (size_t k = 0; k < turns_[n].count; ++k) result_.push_back(Own(turns_[n].first + k));
     }
     DropMoved();
     KeepUnsaid();
-    draft_.segments.resize(first);
-    draft_.segments.insert(draft_.segments.end(), std::make_move_iterator(result_.begin()),
-                           std::make_move_iterator(result_.end()));
+    draft_.segments = std::move(result_);
   }
 
  private:
-  // Returns the number of leading turns that PairTurns has paired and that need no further work,
-  // first of those that were sent.
+  // Returns true if PairTurns has paired all of the turn, but for thinking that stays out, and
+  // nothing that was left in the sent bytes has to leave them. Adds the paired segments to `count`.
+  bool IsPaired(const Element& turn, size_t& count) {
+    for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+      if (draft_.segments[i].dropped) continue;
+      const int32_t before = draft_.segments[i].before;
+      if (before < 0 || !MayKeepLeft(static_cast<size_t>(before), i)) return false;
+      ++count;
+    }
+    return true;
+  }
+  // Returns the number of leading turns that are paired and need no further work, first of those
+  // that were sent.
   std::pair<size_t, size_t> NumPaired() {
     size_t b = 0;
     size_t n = 0;
-    const auto is_paired = [&](const Element& turn) {
-      for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
-        if (draft_.segments[i].dropped) continue;
-        const int32_t before = draft_.segments[i].before;
-        if (before < 0 || !MayKeepLeft(static_cast<size_t>(before), i)) return false;
-      }
-      return true;
-    };
-    for (; n < turns_.size() && is_paired(turns_[n]); ++n) {
+    size_t count = 0;
+    for (; n < turns_.size() && IsPaired(turns_[n], count); ++n) {
       if (b < before_.size() && sent_[before_[b].first].is_ours) break;
       b += draft_.segments[turns_[n].first].dropped ? 0 : 1;
     }
@@ -326,10 +348,6 @@ class Aligner {
     return held;
   }
 
-  bool HasSlots(size_t before) const {
-    const auto& text = draft_.branch->forms[before].text;
-    return text && !text->slots.empty();
-  }
   // Returns a first text of the user as it was sent if it differs in the lines of slots, and else
   // in held program-written text only.
   std::optional<DraftSegment> SlotsIn(size_t before, size_t index) {
@@ -360,6 +378,10 @@ class Aligner {
     const bool may_keep = head && !is_last && draft_.Allows(Rule::kReminderKept);
     const size_t b_end = before.first + before.count;
     const size_t n_end = turn.first + turn.count;
+    const auto has_slots = [&](size_t index) {
+      const auto& text = draft_.branch->forms[index].text;
+      return text && !text->slots.empty();
+    };
     size_t b = before.first;
     size_t n = turn.first;
     size_t paired = 0;
@@ -373,9 +395,9 @@ class Aligner {
       std::optional<HeldText> held;
       std::optional<DraftSegment> slots;
       if (both && !is_same && !is_last) {
-        if (HasSlots(b)) slots = SlotsIn(b, n);
+        if (has_slots(b)) slots = SlotsIn(b, n);
         if (!slots) held = ChangedIn(b, n);
-        if (!slots && !held && !HasSlots(b)) slots = SlotsIn(b, n);
+        if (!slots && !held && !has_slots(b)) slots = SlotsIn(b, n);
       }
       if (is_same) {
         out.push_back(Paired(b++, n++));
@@ -508,7 +530,6 @@ class Aligner {
     };
     if (std::none_of(result_.begin(), result_.end(), is_lone)) return;
     std::for_each(result_.begin(), result_.end(), note);
-    std::for_each_n(draft_.segments.begin(), num_paired_, note);
     for (DraftSegment& out : result_) {
       if (is_lone(out) && !said.contains(out.now->same)) out.dropped = false;
     }
@@ -527,7 +548,6 @@ class Aligner {
   std::vector<DraftSegment> result_;
   std::unordered_set<Identity> put_back_;
   std::unordered_set<int32_t> replaced_;  // messages of a new form, sent in their earlier one
-  size_t num_paired_ = 0;                 // segments of the draft in front of result_
 };
 
 }  // namespace

@@ -458,13 +458,23 @@ class PrefixLines {
         out.now->breakpoint_span.size() > 0) {
       return;
     }
+    const Rule rule = draft_.lines_move ? Rule::kVolatileMoved : Rule::kVolatileHeld;
+    if (const history::CallerForm& form = *draft_.FormBefore(out); form.as_list) {
+      if (out.now->text.empty() || ListFormOf(draft_, out).bytes != *before->bytes) return;
+      out.inner.clear();
+      out.bytes = before->bytes;
+      out.as_list = true;
+      out.head_split = form.head_split;
+      out.rule = rule;
+      return;
+    }
     const std::string now = parse::ApplyEdits(draft_.body, out.inner, out.now->span);
     if (now == *before->bytes) return;
     const auto left = parse::CanonicalText(now, out.now->content, {});
     if (!left || left != parse::CanonicalText(*before->bytes, out.now->content, {})) return;
     out.inner.clear();
     out.bytes = before->bytes;
-    out.rule = draft_.lines_move ? Rule::kVolatileMoved : Rule::kVolatileHeld;
+    out.rule = rule;
   }
 
   Draft& draft_;

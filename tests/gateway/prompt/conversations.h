@@ -18,8 +18,8 @@ namespace kvgate::prompt::test {
 using nlohmann::json;
 using upstream::wire::Endpoint;
 
-// FakePlanner keeps the caller's breakpoints. A test may ask it to mark the last block, to drop all
-// breakpoints, or to set a key.
+// FakePlanner keeps the caller's breakpoints. A test may ask it to mark the last block or the
+// system prompt, to drop all breakpoints, or to set a key.
 class FakePlanner final : public planner::Planner {
  public:
   planner::Plan Make(const planner::PlanArgs& args) override {
@@ -42,6 +42,10 @@ class FakePlanner final : public planner::Planner {
         break;
       }
     }
+    for (size_t i = 0; mark_system && i < args.segments.size(); ++i) {
+      if (args.segments[i].role != parse::Role::kSystem || !args.segments[i].markable) continue;
+      plan.breakpoints.push_back({i, {.kind = parse::BreakpointKind::kBreakpoint}});
+    }
     if (drop_breakpoints) plan.breakpoints.clear();
     return plan;
   }
@@ -51,6 +55,7 @@ class FakePlanner final : public planner::Planner {
   }
 
   bool mark_last = false;
+  bool mark_system = false;
   bool drop_breakpoints = false;
   std::string key;
   std::vector<std::vector<planner::PlanSegment>> seen;

@@ -6,8 +6,11 @@
 //   KVGATE_TEST_FULL=1        runs 200 seeds of each dialect
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "tests/gateway/prompt/conversations.h"
 #include "tests/gateway/prompt/traffic_run.h"
@@ -128,6 +131,7 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
   simulation::Bill direct_bill;
   size_t num_held = 0;
   size_t num_system_turns = 0;
+  std::vector<std::pair<double, uint32_t>> by_share;  // and its seed
   for (uint32_t seed = seeds.first; seed <= seeds.last; ++seed) {
     const AgentTraffic traffic = TrafficOf(seed);
     TrafficRun run(traffic);
@@ -135,6 +139,7 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
     const TrafficResult ideal = run.Ideally();
     const TrafficResult stable = run.Through(Mode::kStabilize);
     const double share = shares.Add(traffic, stable, ideal);
+    by_share.emplace_back(share, seed);
     EXPECT_TRUE(stable.faults.empty()) << FirstOf(stable.faults) << "\n" << Replay(seed);
     EXPECT_GE(share, kShareOfSeed) << Replay(seed);
     EXPECT_GE(ideal.cached_tokens() * 1.001, direct.cached_tokens())
@@ -150,6 +155,11 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
       "the system\n",
       shares.later(), shares.all(), bill.read / bill.input, direct_bill.read / direct_bill.input,
       bill.paid / direct_bill.paid, num_held, num_system_turns);
+  std::ranges::sort(by_share);
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < by_share.size() && i < kShown; ++i) {
+    std::printf("  seed %u: %.3f\n", by_share[i].second, by_share[i].first);
+  }
   EXPECT_GT(num_system_turns, 0U) << "no seed shows what models take behind results";
   EXPECT_GE(shares.later(), kShareMean);
   EXPECT_GE(shares.all(), kShareMeanOfAll);

@@ -134,5 +134,42 @@ INSTANTIATE_TEST_SUITE_P(Dialects, Jittered,
                                            Endpoint::kResponses),
                          DialectOf);
 
+// Lines that move or are held change the string that its caller sends; what the provider has is a
+// list.
+TEST(BodyWriter, AStringThatWentOutAsAListStaysOneWhileItsLinesChange) {
+  for (const bool is_known : {true, false}) {
+    Caller caller(Mode::kStabilize);
+    caller.planner().mark_system = true;
+    const auto system = [&](std::string_view minute) {
+      const std::string time = "2026-11-22T10:" + std::string(minute) + ":00Z";
+      return is_known ? "You are an agent.\nCurrent time: " + time
+                      : "You are an agent.\nWhat was there at " + time + " counts.";
+    };
+    Request request{.endpoint = Endpoint::kChatCompletions,
+                    .system = system("31"),
+                    .turns = {Turn("user", "fix the bug")}};
+    std::string before = caller.Send(request);
+    EXPECT_TRUE(json::parse(before)["messages"][0]["content"].is_array()) << before;
+    const auto planned = [&] { return caller.planner().seen.back()[0].prefix; };
+    const parse::Identity prefix = planned();
+    for (const std::string_view minute : {"32", "33", "33"}) {
+      request.system = system(minute);
+      request.turns.push_back(Turn("assistant", "I did."));
+      request.turns.push_back(Turn("user", "more"));
+      const std::string after = caller.Send(request);
+      EXPECT_TRUE(GoesOn(before, after));
+      EXPECT_EQ(planned(), prefix) << "to the provider it is the same text";
+      before = after;
+    }
+    // Without a breakpoint it stays what it was.
+    caller.planner().drop_breakpoints = true;
+    request.system = system("34");
+    request.turns.push_back(Turn("assistant", "I did."));
+    request.turns.push_back(Turn("user", "more"));
+    const json sent = json::parse(caller.Send(request));
+    EXPECT_EQ(sent["messages"][0]["content"].size(), 1U) << sent;
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::prompt::rewrite
