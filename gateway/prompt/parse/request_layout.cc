@@ -225,7 +225,7 @@ class RequestLayoutReader {
 
   static void Shift(Segment& segment, uint32_t by) {
     for (Span* span : {&segment.span, &segment.element, &segment.breakpoint_span,
-                       &segment.source_span, &segment.text, &segment.blocks}) {
+                       &segment.source_span, &segment.text, &segment.notice, &segment.blocks}) {
       if (span->empty()) continue;
       span->begin += by;
       span->end += by;
@@ -321,6 +321,8 @@ class RequestLayoutReader {
     segment.is_notice = facts->is_tagged && segment.place.block > 0 &&
                         (segment.role == Role::kUser || segment.role == Role::kTool);
     segment.num_tokens = facts->num_tokens;
+    const bool is_string = segment.content == Content::kText && segment.place.block < 0;
+    if (is_string && segment.role == Role::kUser) segment.notice = NoticeIn(body_, segment.text);
     return true;
   }
 

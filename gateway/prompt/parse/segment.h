@@ -88,6 +88,8 @@ struct Segment {
                          // what would stand there without the breakpoint
   Span source_span;      // kvgate_source and one comma, likewise
   Span text;             // the only string that holds its text, with quotes; empty: none
+  Span notice;           // at the end of `text`, without its closing quote: blocks in tags behind
+                         // what a user says in a message that is a string; empty: none
   Span blocks;           // of a kMessageHead: the list of blocks, which `raw` treats as empty
   Identity raw;          // of the bytes without breakpoint and kvgate_source
   Identity same;         // of the parsed value: keys sorted, numbers and escapes in one spelling

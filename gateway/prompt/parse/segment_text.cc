@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/parse/json_scanner.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt::parse {
 namespace {
@@ -57,6 +60,23 @@ Span TextIn(std::string_view bytes, Content content) {
   ReadObject object;
   JsonScanner scanner(bytes);
   return ReadElement(bytes, scanner, object, nullptr).empty() ? object.text : Span{};
+}
+
+Span NoticeIn(std::string_view body, Span text) {
+  if (text.size() <= 2) return {};
+  const std::string_view json = text.In(body);
+  // Most texts end with no tag, and need not be decoded.
+  std::string_view end = json.substr(1, json.size() - 2);
+  for (const std::string_view space : {"\\n", "\\r", "\\t", " "}) {
+    while (end.ends_with(space)) end.remove_suffix(space.size());
+  }
+  std::string decoded;
+  std::vector<uint32_t> offsets;
+  if (!end.ends_with('>') || !DecodeString(json, decoded, &offsets)) return {};
+  const size_t words = WithoutTaggedEnd(decoded).size();
+  const size_t trimmed = decoded.find_last_not_of(" \t\r\n") + 1;
+  if (words == 0 || words == trimmed || decoded.size() - words > kNoticeBytesMax) return {};
+  return {text.begin + offsets[words], text.end - 1};
 }
 
 }  // namespace kvgate::prompt::parse

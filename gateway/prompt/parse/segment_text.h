@@ -16,4 +16,9 @@ std::string_view BytesOf(std::string_view body, const Segment& segment, std::str
 // any other value its only text; an empty span if there is none.
 Span TextIn(std::string_view bytes, Content content);
 
+// Returns the end of a JSON string, without its quote, that is white space and blocks in tags of
+// any name (WithoutTaggedEnd in volatile_text.h) behind other text; empty if there are none, or if
+// they are too long for a notice. `text` is the string in `body`, with its quotes.
+Span NoticeIn(std::string_view body, Span text);
+
 }  // namespace kvgate::prompt::parse

@@ -35,7 +35,8 @@ struct PlanSegment {
   bool is_summary = false;   // stands for turns that are left out
   bool markable = false;  // its bytes can hold a breakpoint (an object; text that is not empty …)
   std::optional<parse::Breakpoint> breakpoint = {};  // set by the caller
-  parse::Identity prefix;  // of all sent bytes up to its end, without breakpoints
+  parse::Identity prefix;       // of all sent bytes up to its end or notice, without breakpoints
+  parse::Identity notice = {};  // with the notice behind its words, which may vanish; zero: none
 };
 
 struct PlanArgs {

@@ -91,6 +91,7 @@ void RecordVolatile(const PlanArgs& args, View& view) {
   std::vector<uint64_t> now;
   for (const PlanSegment& segment : args.segments) {
     if (segment.is_volatile) now.push_back(segment.prefix.low);
+    if (segment.notice != parse::Identity()) now.push_back(segment.notice.low);
   }
   const auto holds = [](const std::vector<uint64_t>& prefixes, uint64_t prefix) {
     return std::ranges::find(prefixes, prefix) != prefixes.end();

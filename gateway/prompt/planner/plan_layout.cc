@@ -41,6 +41,9 @@ Layout FindLayout(const LayoutArgs& args) {
   layout.barrier = segments.size();
   layout.volatile_vanishes = args.volatile_vanishes;
   layout.ends.reserve(segments.size());
+  const auto stays = [&](const parse::Identity& prefix) {
+    return args.volatile_stays || std::ranges::find(args.settled, prefix.low) != args.settled.end();
+  };
   double tokens = 0;
   bool is_stable = true;
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -55,14 +58,16 @@ Layout FindLayout(const LayoutArgs& args) {
     if (i >= args.num_trusted) {
       layout.barrier = i;
     } else if (segment.is_volatile) {
-      const bool stays = args.volatile_stays ||
-                         std::ranges::find(args.settled, segment.prefix.low) != args.settled.end();
-      if (!stays) layout.barrier = i;
+      if (!stays(segment.prefix)) layout.barrier = i;
     } else if (CanHold(segment, args.syntax)) {
       layout.tail = i;
       if (segment.is_summary && i >= layout.num_shared && !layout.summary) layout.summary = i;
       const bool is_first = args.syntax == BreakpointSyntax::kBreakpoint && !layout.stable;
       if (i < layout.num_shared || is_first) layout.stable = i;
+    }
+    const bool has_notice = segment.notice != parse::Identity();
+    if (has_notice && layout.barrier == segments.size() && !stays(segment.notice)) {
+      layout.barrier = i + 1;
     }
   }
   return layout;

@@ -7,6 +7,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/list_form.h"
 #include "gateway/prompt/rewrite/system_turn.h"
 
 namespace kvgate::prompt::rewrite {
@@ -52,19 +53,29 @@ std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std:
   return {arena, &arena->emplace_back(std::move(text))};
 }
 
-// Providers render a string and a list of one block with the same text alike, so for the plan a
-// string that goes out as such a list is the string. `raw` is of the bytes that go out.
-parse::Identity PlannedRaw(const Draft& draft, const DraftSegment& segment,
-                           const parse::Identity& raw) {
-  const bool is_list =
-      segment.as_list && segment.bytes && segment.head_split < segment.bytes->size();
-  if (!is_list) return raw;
-  const std::string_view opening = ListOpening(draft.layout.endpoint);
-  std::string string = *segment.bytes;
-  string.erase(segment.head_split, kListClosing.size());
-  const size_t at = string.find(opening);
-  if (at != std::string::npos) string.erase(at, opening.size());
-  return parse::HashBytes(string, parse::Domain::kRaw);
+// `bytes` are those that go out, of the identity `raw`; null: the segment's own.
+PlannedString PlannedOf(const Draft& draft, const DraftSegment& segment, const std::string* bytes,
+                        const parse::Identity& raw) {
+  const bool is_string = segment.now != nullptr && IsString(*segment.now) &&
+                         segment.now->role != parse::Role::kAssistant;
+  if (!is_string) return {.words = raw, .rest = {}};
+  const Segment& now = *segment.now;
+  if (bytes == nullptr && now.source_span.empty()) {
+    const auto within = [&](Span span) {
+      return span.empty() ? span : Span{span.begin - now.span.begin, span.end - now.span.begin};
+    };
+    return PlannedStringOf(now.span.In(draft.body), within(now.text), within(now.notice));
+  }
+  std::string assembled;
+  const std::string_view own =
+      bytes == nullptr ? parse::BytesOf(draft.body, now, assembled) : std::string_view(*bytes);
+  const std::string string = segment.as_list
+                                 ? StringFormOf(draft.layout.endpoint, own, segment.head_split)
+                                 : std::string(own);
+  const Span text = parse::TextIn(string, Content::kText);
+  if (text.empty()) return {.words = raw, .rest = {}};
+  const bool is_users = now.role == parse::Role::kUser;
+  return PlannedStringOf(string, text, is_users ? parse::NoticeIn(string, text) : Span());
 }
 
 }  // namespace
@@ -166,9 +177,10 @@ void BodyWriter::AddPlanSegment(const Outgoing& out) {
   }
   plan.markable = Markable(segment);
   plan.breakpoint = out.caller;
-  const size_t num = plan_segments_.size();
-  plan.prefix = parse::Chain(num == 1 ? parse::Identity{} : plan_segments_[num - 2].prefix,
-                             PlannedRaw(draft_, segment, out.raw));
+  const PlannedString planned = PlannedOf(draft_, segment, out.bytes.get(), out.raw);
+  plan.prefix = plan_end_ = parse::Chain(plan_end_, planned.words);
+  if (planned.rest != parse::Identity()) plan_end_ = parse::Chain(plan_end_, planned.rest);
+  if (planned.has_notice) plan.notice = plan_end_;
 }
 
 void BodyWriter::Collect() {
@@ -234,9 +246,7 @@ void BodyWriter::WriteOwn(Outgoing& out) {
   if (!now.source_span.empty() && draft_.Allows(Rule::kSourceField)) {
     Add(Rule::kSourceField, now.source_span, "", PathOf(now.place));
   }
-  const bool is_string = now.place.block < 0 && now.content == Content::kText &&
-                         !(now.place.field == "system" && now.place.element >= 0);
-  if (is_string && out.planned && !now.breakpoint) {
+  if (IsString(now) && out.planned && !now.breakpoint) {
     WriteList(out);
   } else {
     WriteBreakpoint(out);
@@ -249,12 +259,13 @@ void BodyWriter::WriteList(Outgoing& out) {
   out.to_list = true;
   const Rule rule = parse::BreakpointRule(*out.planned);
   const std::string path = PathOf(now.place);
-  const std::string opening(ListOpening(draft_.layout.endpoint));
-  Add(rule, {now.text.begin, now.text.begin}, opening, path);
-  Add(rule, {now.text.end, now.text.end},
-      "," + BreakpointMember(*out.planned) + std::string(kListClosing), path);
-  // The remembered bytes hold the list, but not the breakpoint.
   ListForm form = ListFormOf(draft_, segment);
+  for (size_t i = 0; i < form.edits.size(); ++i) {
+    Edit& edit = form.edits[i];
+    if (i == 1) edit.bytes.insert(form.breakpoint_in_edit, "," + BreakpointMember(*out.planned));
+    Add(rule, edit.span, std::move(edit.bytes), path);
+  }
+  // The remembered bytes hold the list, but not the breakpoint.
   out.bytes = std::make_shared<const std::string>(std::move(form.bytes));
   out.breakpoint_at = form.breakpoint_at;
   out.raw = parse::HashBytes(*out.bytes, parse::Domain::kRaw);
@@ -479,7 +490,7 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   if (as_before && draft_.Before(segment)->same == segment.now->same) {
     form.left = before->left;
     form.caller = before->caller;  // equal to what this caller wrote
-  } else if (!segment.bytes || segment.rule == Rule::kVolatileHeld ||
+  } else if (!segment.bytes || segment.as_list || segment.rule == Rule::kVolatileHeld ||
              segment.rule == Rule::kVolatileMoved || segment.rule == Rule::kUserSlots) {
     std::string assembled;
     form.caller =

@@ -85,6 +85,7 @@ class BodyWriter {
   const Options options_;
   std::vector<Outgoing> outgoing_;
   std::vector<planner::PlanSegment> plan_segments_;
+  parse::Identity plan_end_;  // of all of them, notices among them
   std::vector<parse::Edit> edits_;
 };
 

@@ -41,29 +41,6 @@ Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
   return draft;
 }
 
-std::string_view ListOpening(upstream::wire::Endpoint endpoint) {
-  return endpoint == upstream::wire::Endpoint::kResponses ? R"([{"type":"input_text","text":)"
-                                                          : R"([{"type":"text","text":)";
-}
-
-ListForm ListFormOf(const Draft& draft, const DraftSegment& segment) {
-  const parse::Segment& now = *segment.now;
-  const std::string opening(ListOpening(draft.layout.endpoint));
-  const std::string closing(kListClosing);
-  std::vector<parse::Edit> edits = segment.inner;
-  edits.push_back({parse::Rule::kCacheControl, {now.text.begin, now.text.begin}, opening, ""});
-  edits.push_back({parse::Rule::kCacheControl, {now.text.end, now.text.end}, closing, ""});
-  if (!now.source_span.empty()) {
-    edits.push_back({parse::Rule::kSourceField, now.source_span, "", ""});
-  }
-  parse::SortEdits(edits);
-  ListForm form{.bytes = parse::ApplyEdits(draft.body, edits, now.span), .breakpoint_at = 0};
-  std::erase_if(edits, [&](const parse::Edit& edit) { return edit.span.begin >= now.text.end; });
-  const parse::Span front = {now.span.begin, now.text.end};
-  form.breakpoint_at = static_cast<uint32_t>(parse::ApplyEdits(draft.body, edits, front).size());
-  return form;
-}
-
 const std::string* CallerBytes(const history::Branch& branch, size_t index) {
   const history::CallerForm& form = branch.forms[index];
   return form.caller ? form.caller.get() : branch.request.segments[index].bytes.get();

@@ -82,18 +82,6 @@ struct Draft {
 Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
                 std::shared_ptr<const history::Branch> branch, uint32_t rules_off);
 
-// A string becomes a list of one block to hold a breakpoint: an opening in front of it,
-// kListClosing behind it.
-std::string_view ListOpening(upstream::wire::Endpoint endpoint);
-inline constexpr std::string_view kListClosing = "}]";
-struct ListForm {
-  std::string bytes;           // of the segment, without breakpoint and kvgate_source
-  uint32_t breakpoint_at = 0;  // the offset at which the breakpoint is inserted
-};
-// Returns the caller's segment in that form, with its small changes. REQUIRES: its text is a string
-// that stands for the whole content.
-ListForm ListFormOf(const Draft& draft, const DraftSegment& segment);
-
 // The segments [first, first + count), which make up one element of the body.
 struct Element {
   size_t first = 0;

@@ -9,6 +9,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/list_form.h"
 #include "gateway/prompt/rewrite/stabilize.h"
 #include "gateway/prompt/rewrite/system_turn.h"
 #include "gateway/prompt/rewrite/tail.h"
@@ -101,6 +102,24 @@ std::optional<std::string> WithSlots(const std::string& caller, const templates:
   }
   text.append(old.text, at);
   return caller.substr(0, span.begin) + parse::QuotedJson(text) + caller.substr(span.end);
+}
+
+// Lets a user's string go out as the list that its words went out as before: what differs is the
+// notice behind them, or that there is none. Returns false if they were no list, or other words.
+bool GoesOutAsList(const Draft& draft, DraftSegment& out) {
+  const history::SentSegment& before = *draft.Before(out);
+  const history::CallerForm& form = *draft.FormBefore(out);
+  const bool may_be = form.as_list && before.bytes && IsString(*out.now) &&
+                      out.now->role == Role::kUser && before.role == Role::kUser;
+  if (!may_be) return false;
+  ListForm list = ListFormOf(draft, out);
+  const std::string_view words(list.bytes.data(), list.breakpoint_at);
+  if (std::string_view(*before.bytes).substr(0, form.head_split) != words) return false;
+  out.bytes = std::make_shared<const std::string>(std::move(list.bytes));
+  out.as_list = true;
+  out.head_split = list.breakpoint_at;
+  out.rule = Rule::kCacheControl;
+  return true;
 }
 
 class Aligner {
@@ -394,10 +413,15 @@ class Aligner {
                            sent_[b].content == now_[n].content && MayKeepLeft(b, n);
       std::optional<HeldText> held;
       std::optional<DraftSegment> slots;
+      std::optional<DraftSegment> list;
       if (both && !is_same && !is_last) {
         if (has_slots(b)) slots = SlotsIn(b, n);
         if (!slots) held = ChangedIn(b, n);
         if (!slots && !held && !has_slots(b)) slots = SlotsIn(b, n);
+      }
+      if (both && !is_same && !held && !slots) {
+        list = Paired(b, n);
+        if (!GoesOutAsList(draft_, *list)) list.reset();
       }
       if (is_same) {
         out.push_back(Paired(b++, n++));
@@ -407,8 +431,8 @@ class Aligner {
       } else if (held) {
         out.push_back(Held(b++, n++, *std::move(held)));
         ++paired;
-      } else if (slots) {
-        out.push_back(*std::move(slots));
+      } else if (slots || list) {
+        out.push_back(slots ? *std::move(slots) : *std::move(list));
         ++b;
         ++n;
         ++paired;

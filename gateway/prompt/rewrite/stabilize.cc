@@ -11,6 +11,7 @@
 #include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/parse/volatile_line.h"
 #include "gateway/prompt/rewrite/carrier.h"
+#include "gateway/prompt/rewrite/list_form.h"
 #include "gateway/prompt/rewrite/tail.h"
 
 namespace kvgate::prompt::rewrite {
@@ -460,7 +461,7 @@ class PrefixLines {
     }
     const Rule rule = draft_.lines_move ? Rule::kVolatileMoved : Rule::kVolatileHeld;
     if (const history::CallerForm& form = *draft_.FormBefore(out); form.as_list) {
-      if (out.now->text.empty() || ListFormOf(draft_, out).bytes != *before->bytes) return;
+      if (!IsString(*out.now) || ListFormOf(draft_, out).bytes != *before->bytes) return;
       out.inner.clear();
       out.bytes = before->bytes;
       out.as_list = true;

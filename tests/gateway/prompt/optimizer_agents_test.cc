@@ -24,10 +24,14 @@ using traffic::TrafficResult;
 using traffic::TrafficRun;
 using upstream::wire::Endpoint;
 
-// What is reached of the ideal; the aims are 0.97, 0.93 and, of each seed, 0.88.
-constexpr double kShareMean = 0.96;       // after the first conversation of a shape
-constexpr double kShareMeanOfAll = 0.95;  // with it
-constexpr double kShareOfSeed = 0.86;
+// What is reached of the ideal; the aim is 0.88 of each seed.
+constexpr double kShareMean = 0.97;       // after the first conversation of a shape
+constexpr double kShareMeanOfAll = 0.97;  // with it
+constexpr double kShareOfSeed = 0.88;
+// So many of a hundred seeds may have less, but none less than that: above all those whose first
+// calls come after every entry has lapsed, where another write would be dearer than none.
+constexpr size_t kPercentBelow = 3;
+constexpr double kShareLeast = 0.78;
 constexpr double kBillMost = 1.02;  // of the bill of the same requests sent directly
 
 struct Seeds {
@@ -141,7 +145,7 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
     const double share = shares.Add(traffic, stable, ideal);
     by_share.emplace_back(share, seed);
     EXPECT_TRUE(stable.faults.empty()) << FirstOf(stable.faults) << "\n" << Replay(seed);
-    EXPECT_GE(share, kShareOfSeed) << Replay(seed);
+    EXPECT_GE(share, kShareLeast) << Replay(seed);
     EXPECT_GE(ideal.cached_tokens() * 1.001, direct.cached_tokens())
         << "the ideal is none; " << Replay(seed);
     bill.Add(stable.total);
@@ -160,6 +164,10 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
   for (size_t i = 0; i < by_share.size() && i < kShown; ++i) {
     std::printf("  seed %u: %.3f\n", by_share[i].second, by_share[i].first);
   }
+  const auto num_below = static_cast<size_t>(
+      std::ranges::count_if(by_share, [](const auto& seed) { return seed.first < kShareOfSeed; }));
+  std::printf("  %zu of %zu seeds are below %.2f\n", num_below, by_share.size(), kShareOfSeed);
+  EXPECT_LE(num_below * 100, kPercentBelow * by_share.size());
   EXPECT_GT(num_system_turns, 0U) << "no seed shows what models take behind results";
   EXPECT_GE(shares.later(), kShareMean);
   EXPECT_GE(shares.all(), kShareMeanOfAll);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "gateway/prompt/parse/segment_memo.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt::parse {
 namespace {
@@ -144,6 +145,40 @@ TEST(RequestLayout, BlocksInTagsAtTheEndOfAMessageAreNotices) {
   EXPECT_EQ(notices("user", text + "," + tag + "," + text), "") << "words follow it";
   EXPECT_EQ(notices("user", tag + "," + tag), "1") << "the first one is the message";
   EXPECT_EQ(notices("assistant", text + "," + tag), "");
+}
+
+TEST(RequestLayout, TagsAtTheEndOfAUsersStringAreItsNotice) {
+  const auto notice = [](std::string_view role, std::string_view json) {
+    const std::string body = R"({"messages":[{"role":")" + std::string(role) + R"(","content":")" +
+                             std::string(json) + R"("}]})";
+    return std::string(Read(Endpoint::kChatCompletions, body).segments.back().notice.In(body));
+  };
+  EXPECT_EQ(notice("user", R"(fix it\n\n<a-note>\nx: 1\n</a-note>\n)"),
+            R"(\n\n<a-note>\nx: 1\n</a-note>\n)");
+  EXPECT_EQ(notice("user", R"(a\u0020\"b\"\n<x>1</x>\n<y>2</y>)"), R"(\n<x>1</x>\n<y>2</y>)");
+  EXPECT_EQ(notice("user", R"(<note>all of it</note>)"), "");
+  EXPECT_EQ(notice("user", R"(say <b>this</b>)"), "");
+  EXPECT_EQ(notice("user", R"(fix it)"), "");
+  EXPECT_EQ(notice("assistant", R"(done\n<x>1</x>)"), "");
+  EXPECT_EQ(notice("user", "a\\n<x>" + std::string(kNoticeBytesMax, 'x') + "</x>"), "");
+}
+
+// What is known of turns stands where they stand in the new body.
+TEST(RequestLayout, ANoticeIsFoundInTurnsThatAreKnown) {
+  SegmentMemo memo(1024);
+  std::string turns;
+  for (int i = 0; i < 20; ++i) {
+    turns += R"({"role":"user","content":")" + std::string(1000, 'a') + R"(\n<n>1</n>"},)";
+  }
+  for (const std::string_view front : {"", R"("temperature":1,)"}) {
+    const std::string body =
+        "{" + std::string(front) + R"("messages":[)" + turns + R"({"role":"user","content":"x"}]})";
+    const Result<RequestLayout> layout = ReadRequestLayout(Endpoint::kChatCompletions, body, memo);
+    ASSERT_TRUE(layout.has_value());
+    ASSERT_EQ(layout->segments.size(), 21U);
+    EXPECT_EQ(layout->segments[7].notice.In(body), R"(\n<n>1</n>)");
+    EXPECT_EQ(layout->segments[7].notice.end, layout->segments[7].text.end - 1);
+  }
 }
 
 TEST(RequestLayout, BreakpointsAreLiftedWithOneComma) {

@@ -67,6 +67,19 @@ TEST(PlanLayoutTest, NoBreakpointStandsOnASettledVolatileBlock) {
   EXPECT_EQ(Find(blocks, {}, true).tail, 1U);
 }
 
+TEST(PlanLayoutTest, NothingBehindANoticeIsFoundAgainButItsWordsAre) {
+  const std::vector<Block> blocks = {System("s", 10), User("u", 10), Assistant("a", 10),
+                                     User("v", 10)};
+  std::vector<PlanSegment> segments = SegmentsOf(blocks);
+  segments[1].notice = IdentityOf("u with a notice");
+  LayoutArgs args{.segments = segments, .syntax = BreakpointSyntax::kCacheControl};
+  EXPECT_EQ(FindLayout(args).tail, 1U);
+  EXPECT_EQ(FindLayout(args).barrier, 2U);
+  const uint64_t notice = segments[1].notice.low;
+  args.settled = {&notice, 1};
+  EXPECT_EQ(FindLayout(args).tail, 3U) << "it stood there the last time";
+}
+
 TEST(PlanLayoutTest, BreakpointsStandOnInputOnly) {
   const auto holds = [](const Block& block) {
     return CanHold(SegmentsOf({block})[0], BreakpointSyntax::kBreakpoint);
