@@ -73,7 +73,7 @@ ROWS = {
     ("GET", "/kvgate/v1/templates"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes"): Row("kOwn"),
     ("GET", "/kvgate/v1/prefixes/{id}/export"): Row("kOwn", None, "prefix"),
-    ("POST", "/kvgate/v1/prefixes/{id}/pin"): Row("kOwn", {"name": "stolen", "ttl_seconds": 1},
+    ("POST", "/kvgate/v1/prefixes/{id}/pin"): Row("kOwn", {"name": "stolen", "ttl_seconds": 600},
                                                   "prefix"),
     ("DELETE", "/kvgate/v1/prefixes/{id}/pin"): Row("kOwn", None, "prefix"),
     ("DELETE", "/kvgate/v1/prefixes/{id}"): Row("kOwn", None, "prefix"),
