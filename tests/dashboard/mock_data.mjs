@@ -355,10 +355,12 @@ export function budgetsOf(nowUs) {
   const iso = (months, day) => new Date(Date.UTC(now.getUTCFullYear(),
     now.getUTCMonth() + months, day)).toISOString().replace(".000Z", "Z");
   const today = now.getUTCDate();
+  // At these hours a time in two units is the widest.
+  const later = (minutes) => new Date(now.getTime() + minutes * 60_000).toISOString();
   const budget = (name, used, limit) => ({ budget: name, limit, used,
     left: Math.max(0, limit - used), share: used / limit,
-    ...(name.endsWith("day") ? { period_start: iso(0, today), renews_at: iso(0, today + 1) }
-      : { period_start: iso(0, 1), renews_at: iso(1, 1) }) });
+    ...(name.endsWith("day") ? { period_start: iso(0, today), renews_at: later(82) }
+      : { period_start: iso(0, 1), renews_at: later(29 * 60) }) });
   const tenant = (name, dollars, tokens, budgets) => ({ tenant: name, is_key: true,
     dollars_today: dollars, dollars_this_month: dollars * 17, tokens_today: tokens,
     tokens_this_month: tokens * 17, budgets });

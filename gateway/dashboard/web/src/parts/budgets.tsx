@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 
 import { useData } from "../api";
-import { count, dollars, exact, percent, span } from "../format";
+import { count, dollars, exact, percent } from "../format";
 import { now, useStore } from "../store";
 import type { Budget, Budgets, TenantBudgets } from "../types";
 import { Badge, Card } from "./ui";
@@ -106,6 +106,7 @@ function BudgetRow({ row: { tenant, budget }, thresholds }: { row: Row; threshol
 
 // In one unit: who waits for a month to end does not count its minutes.
 function coarse(seconds: number): string {
-  const unit = seconds > 2 * 86400 ? 86400 : seconds > 7200 ? 3600 : seconds > 60 ? 60 : 1;
-  return span(Math.max(0, Math.round(seconds / unit) * unit));
+  const [unit, name] = seconds > 2 * 86400 ? [86400, "d"] : seconds > 7200 ? [3600, "h"]
+    : seconds > 120 ? [60, "min"] : [1, "s"];
+  return `${Math.max(0, Math.round(seconds / unit))} ${name}`;
 }
