@@ -67,8 +67,9 @@ Span NoticeIn(std::string_view body, Span text) {
   const std::string_view json = text.In(body);
   // Most texts end with no tag, and need not be decoded.
   std::string_view end = json.substr(1, json.size() - 2);
-  for (const std::string_view space : {"\\n", "\\r", "\\t", " "}) {
-    while (end.ends_with(space)) end.remove_suffix(space.size());
+  while (end.ends_with("\\n") || end.ends_with("\\r") || end.ends_with("\\t") ||
+         end.ends_with(' ')) {
+    end.remove_suffix(end.ends_with(' ') ? 1 : 2);
   }
   std::string decoded;
   std::vector<uint32_t> offsets;

@@ -24,14 +24,13 @@ using traffic::TrafficResult;
 using traffic::TrafficRun;
 using upstream::wire::Endpoint;
 
-// What is reached of the ideal; the aim is 0.88 of each seed.
+// Shares of the ideal: the means, of each seed, and the aim of each seed, which at most so many of
+// a hundred miss.
 constexpr double kShareMean = 0.97;       // after the first conversation of a shape
 constexpr double kShareMeanOfAll = 0.97;  // with it
-constexpr double kShareOfSeed = 0.88;
-// So many of a hundred seeds may have less, but none less than that: above all those whose first
-// calls come after every entry has lapsed, where another write would be dearer than none.
+constexpr double kShareOfSeed = 0.86;
+constexpr double kShareAim = 0.88;
 constexpr size_t kPercentBelow = 3;
-constexpr double kShareLeast = 0.78;
 constexpr double kBillMost = 1.02;  // of the bill of the same requests sent directly
 
 struct Seeds {
@@ -145,7 +144,7 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
     const double share = shares.Add(traffic, stable, ideal);
     by_share.emplace_back(share, seed);
     EXPECT_TRUE(stable.faults.empty()) << FirstOf(stable.faults) << "\n" << Replay(seed);
-    EXPECT_GE(share, kShareLeast) << Replay(seed);
+    EXPECT_GE(share, kShareOfSeed) << Replay(seed);
     EXPECT_GE(ideal.cached_tokens() * 1.001, direct.cached_tokens())
         << "the ideal is none; " << Replay(seed);
     bill.Add(stable.total);
@@ -165,8 +164,8 @@ TEST_P(OptimizerAgents, StabilizeReadsWhatAnIdealClientReads) {
     std::printf("  seed %u: %.3f\n", by_share[i].second, by_share[i].first);
   }
   const auto num_below = static_cast<size_t>(
-      std::ranges::count_if(by_share, [](const auto& seed) { return seed.first < kShareOfSeed; }));
-  std::printf("  %zu of %zu seeds are below %.2f\n", num_below, by_share.size(), kShareOfSeed);
+      std::ranges::count_if(by_share, [](const auto& seed) { return seed.first < kShareAim; }));
+  std::printf("  %zu of %zu seeds are below %.2f\n", num_below, by_share.size(), kShareAim);
   EXPECT_LE(num_below * 100, kPercentBelow * by_share.size());
   EXPECT_GT(num_system_turns, 0U) << "no seed shows what models take behind results";
   EXPECT_GE(shares.later(), kShareMean);

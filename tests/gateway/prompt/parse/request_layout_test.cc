@@ -156,6 +156,7 @@ TEST(RequestLayout, TagsAtTheEndOfAUsersStringAreItsNotice) {
   EXPECT_EQ(notice("user", R"(fix it\n\n<a-note>\nx: 1\n</a-note>\n)"),
             R"(\n\n<a-note>\nx: 1\n</a-note>\n)");
   EXPECT_EQ(notice("user", R"(a\u0020\"b\"\n<x>1</x>\n<y>2</y>)"), R"(\n<x>1</x>\n<y>2</y>)");
+  EXPECT_EQ(notice("user", R"(fix it\n<x>1</x> \r\n \t)"), R"(\n<x>1</x> \r\n \t)");
   EXPECT_EQ(notice("user", R"(<note>all of it</note>)"), "");
   EXPECT_EQ(notice("user", R"(say <b>this</b>)"), "");
   EXPECT_EQ(notice("user", R"(fix it)"), "");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gateway/prompt/parse/segment_text.h"
 #include "tests/gateway/prompt/conversations.h"
 
@@ -89,6 +91,37 @@ TEST_P(ListForms, TheStringIsFoundAgainInItsList) {
     const PlannedString planned = PlannedStringOf(own, found, parse::NoticeIn(own, found));
     EXPECT_EQ(planned.has_notice, text == Noted("fix it", "plan"));
   }
+}
+
+// Tags that stay where they are hold up no breakpoint behind them.
+TEST(ListFormPlans, NoticesThatStayAreCachedAsTheirWords) {
+  Optimizer optimizer(Optimizer::Options{});
+  Request request{.system = "Rules. " + std::string(20'000, 'x'), .model = "claude-opus-5"};
+  json last;
+  for (int turn = 0; turn < 90; ++turn) {
+    if (turn > 0) request.turns.push_back(Turn("assistant", "I did what you said, all of it."));
+    request.turns.push_back(Turn("user", Noted("step " + std::to_string(turn), "plan")));
+    const std::string body = request.Body();
+    OptimizeArgs args;
+    args.body = body;
+    args.endpoint = Endpoint::kMessages;
+    args.tenant = "tenant";
+    args.session = "one";
+    args.upstream = "main";
+    args.provider = "anthropic";
+    args.mode = Mode::kStabilize;
+    args.now_us = (turn + 1) * int64_t{10'000'000};
+    const Prepared prepared = optimizer.Prepare(args);
+    ledger::reply::TokenUsage usage;
+    usage.cache_read_tokens = turn > 0 ? 6000 : 0;
+    usage.cache_write_tokens = 100;
+    optimizer.Finish(prepared, {.usage = usage, .provider_reason = {}, .now_us = args.now_us + 1});
+    last = json::parse(prepared.body.value_or(body))["messages"];
+  }
+  const auto is_marked = [](const json& turn) {
+    return turn["content"].dump().find("cache_control") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(last.end() - 3, last.end(), is_marked)) << last.back();
 }
 
 INSTANTIATE_TEST_SUITE_P(Dialects, ListForms,
