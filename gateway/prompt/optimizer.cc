@@ -157,17 +157,6 @@ bool ChangesPrefix(const Prepared& prepared) {
   });
 }
 
-// Adds the branches that are not among the others.
-void AddUnknown(const std::vector<std::shared_ptr<Branch>>& read,
-                history::ConversationMemory::Branches& branches) {
-  for (const std::shared_ptr<Branch>& branch : read) {
-    const bool is_known = std::any_of(branches.begin(), branches.end(), [&](const auto& other) {
-      return other->token == branch->token;
-    });
-    if (!is_known) branches.push_back(branch);
-  }
-}
-
 // Adds the imposed edits and makes the body that all edits leave.
 void Write(const OptimizeArgs& args, Prepared& prepared) {
   if (!args.imposed.empty()) {
@@ -237,7 +226,7 @@ struct Optimizer::Impl {
   Known Know(const OptimizeArgs& args, const RequestLayout& layout) const;
   Terms TermsOf(const OptimizeArgs& args, const RequestLayout& layout, const Known& known) const;
   ledger::SystemTurn SystemTurnOf(const OptimizeArgs& args, const RequestLayout& layout,
-                                  const Terms& terms, const Branch* before) const;
+                                  const Terms& terms, const Known& known) const;
   Draft MakeDraft(const OptimizeArgs& args, const RequestLayout& layout, const Terms& terms,
                   const std::shared_ptr<const Branch>& before, rewrite::Learning& learning,
                   bool dry);
@@ -381,7 +370,7 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
               .chosen = {}};
   known.keys = known.found.LookedUp();
   if (known.found.may_go_on()) known.branches = conversations.Find(known.keys);
-  if (args.read != nullptr) AddUnknown(*args.read, known.branches);
+  if (args.read != nullptr) history::AddUnknown(*args.read, known.branches);
   known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
   // A request that leaves its history to the provider goes on by definition.
   const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
@@ -409,19 +398,26 @@ Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& la
     if (!options.past->CanKeep()) terms.mode = Mode::kObserve;
   }
   if (terms.is_lost || args.is_fixed) terms.mode = Mode::kObserve;
-  terms.system_turn = SystemTurnOf(args, layout, terms, known.chosen.branch.get());
+  terms.system_turn = SystemTurnOf(args, layout, terms, known);
   return terms;
 }
 
-// A conversation keeps what it began with, as long as its model and upstream take it.
+// A conversation keeps what it began with, as long as its model and upstream take it; one that is
+// new to its name while it goes on, what that name has had.
 ledger::SystemTurn Optimizer::Impl::SystemTurnOf(const OptimizeArgs& args,
                                                  const RequestLayout& layout, const Terms& terms,
-                                                 const Branch* before) const {
-  const bool may_be = terms.mode == Mode::kStabilize && !terms.joins && !args.no_system_turn &&
+                                                 const Known& known) const {
+  const Branch* before = known.chosen.branch.get();
+  if (before == nullptr && terms.joins && !known.found.by_content() && !known.branches.empty()) {
+    before = known.branches.front().get();
+  }
+  const bool is_kept = before != nullptr && before->request.model == layout.model;
+  const bool may_be = terms.mode == Mode::kStabilize && (!terms.joins || is_kept) &&
+                      !args.no_system_turn &&
                       (terms.rules_off & parse::Bit(Rule::kSystemTurn)) == 0;
   if (!may_be) return ledger::SystemTurn::kNone;
   ledger::SystemTurn turn = rewrite::SystemTurnOf(terms.row, args.endpoint);
-  if (before != nullptr && before->request.model == layout.model) {
+  if (is_kept) {
     turn = rewrite::LesserOf(turn, before->system_turn);
   }
   return refused.LeftOf(args.upstream, layout.model, turn);

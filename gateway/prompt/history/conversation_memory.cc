@@ -258,4 +258,14 @@ void ConversationMemory::DropAliasLocked(List::iterator conversation, const Iden
   if (found->second.empty()) by_alias_.erase(found);
 }
 
+void AddUnknown(const std::vector<std::shared_ptr<Branch>>& read,
+                ConversationMemory::Branches& branches) {
+  for (const std::shared_ptr<Branch>& branch : read) {
+    const bool is_known = std::any_of(branches.begin(), branches.end(), [&](const auto& other) {
+      return other->token == branch->token;
+    });
+    if (!is_known) branches.push_back(branch);
+  }
+}
+
 }  // namespace kvgate::prompt::history

@@ -102,4 +102,8 @@ class ConversationMemory {
   size_t bytes_ = 0;
 };
 
+// Adds the branches that are not among the others, known by their tokens.
+void AddUnknown(const std::vector<std::shared_ptr<Branch>>& read,
+                ConversationMemory::Branches& branches);
+
 }  // namespace kvgate::prompt::history

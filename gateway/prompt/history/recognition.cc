@@ -202,10 +202,12 @@ bool IsAnswer(const S& segment) {
   return IsTurn(segment) && segment.role == parse::Role::kAssistant;
 }
 
-// Returns the first answer, and those of the next ones that are telling, one for each turn.
+// Returns the first answer, and those of the next ones that are telling, one for each turn. What
+// was thought before them is no part of it, because clients leave it out later.
 std::vector<Identity> KeyAnswersOf(const std::vector<parse::Segment>& segments) {
   std::vector<Identity> answers;
-  const size_t first = FirstAnswer(segments);
+  const auto answer = std::find_if(segments.begin(), segments.end(), IsAnswer<parse::Segment>);
+  const auto first = static_cast<size_t>(answer - segments.begin());
   bool is_counted = true;  // the turn that `first` is in
   for (size_t i = first; i < segments.size() && answers.size() < kKeyAnswers; ++i) {
     const bool is_assistants = segments[i].role == parse::Role::kAssistant;
@@ -474,6 +476,28 @@ class ContentChooser {
   std::vector<Candidate> candidates_;
 };
 
+// Returns true if most lines of the request's system prompt are the branch's, or its tools, where
+// there is no system prompt.
+bool IsOfOneAgent(const Branch& branch, const SecondRequest& now, const PromptText& system) {
+  if (system.masks.empty()) {
+    return ToolsOf(now.layout.segments) == ToolsOf(branch.request.segments);
+  }
+  return NumCommon(system.masks, SystemTextOf(branch).masks) * 2 >= system.masks.size();
+}
+
+// Returns true if a request that begins afresh, and shares so many turns with `best`, may as well
+// be of another conversation that has the same name: a helper of the same agent, to which other
+// bytes were sent. A compaction leaves no turn that would tell whose it is.
+bool MayBeAnothers(BranchSpan branches, const SecondRequest& now, const Branch& best,
+                   size_t shared) {
+  std::optional<PromptText> system;
+  return std::any_of(branches.begin(), branches.end(), [&](const auto& branch) {
+    if (branch->origin == best.origin || SentAlike(*branch, best, shared)) return false;
+    if (!system) system = SystemTextOf(now.body, now.layout);
+    return IsOfOneAgent(*branch, now, *system);
+  });
+}
+
 // Chooses among the branches of a conversation with a name, which its helpers share.
 Chosen ChooseNamed(BranchSpan branches, const SecondRequest& now) {
   const parse::RequestLayout& layout = now.layout;
@@ -519,6 +543,9 @@ Chosen ChooseNamed(BranchSpan branches, const SecondRequest& now) {
         return is_even && !SentAlike(*it.branch, *best->branch, best->score.shared);
       });
   if (is_ambiguous) return {};
+  if (is_afresh && !is_proof && MayBeAnothers(branches, now, *best->branch, best->score.shared)) {
+    return {};
+  }
   return {.branch = best->branch, .extends = best->score.extends};
 }
 

@@ -178,7 +178,8 @@ class TrafficRun {
 
   // Returns true if nobody can tell a request from one of another conversation: its client names
   // none, and has taken back or rewritten all that would prove it. It has no answer in common with
-  // the request before it, which had some; or had none, and asked for something else.
+  // the request before it, which had some; or had none, and asked for something else, or began with
+  // other values while a helper has gone on from it.
   bool IsAnothersByRight(size_t index) const {
     const AgentRequest& now = traffic_.requests[index];
     if (traffic_.shape.naming != Naming::kNone) return false;
@@ -188,7 +189,13 @@ class TrafficRun {
     }
     if (before == nullptr) return false;
     const std::vector<size_t> answers = AnswersOf(before->prompt);
-    if (answers.empty()) return FirstWordsOf(before->prompt) != FirstWordsOf(now.prompt);
+    if (answers.empty()) {
+      const bool is_shared = std::any_of(before, &now, [&](const AgentRequest& between) {
+        return between.parent == static_cast<int>(now.conversation);
+      });
+      return FirstWordsOf(before->prompt) != FirstWordsOf(now.prompt) ||
+             (is_shared && SystemTextOf(before->prompt) != SystemTextOf(now.prompt));
+    }
     const std::vector<size_t> own = AnswersOf(now.prompt);
     return std::none_of(answers.begin(), answers.end(), [&](size_t answer) {
       return std::find(own.begin(), own.end(), answer) != own.end();
@@ -200,6 +207,11 @@ class TrafficRun {
       if (turn.speaker == Speaker::kAssistant) answers.push_back(turn.id);
     }
     return answers;
+  }
+  static std::string SystemTextOf(const AgentPrompt& prompt) {
+    std::string text;
+    for (const Lines& block : prompt.system) text += TextOf(block);
+    return text;
   }
   static std::string FirstWordsOf(const AgentPrompt& prompt) {
     std::string words;

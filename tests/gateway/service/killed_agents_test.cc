@@ -2,7 +2,9 @@
 // requests: what it knows afterwards is what its BranchStore had written. Each request extends the
 // one before all the same, nothing is missing or taken back, and a provider that binds thinking
 // refuses nothing. Among the default seeds are helpers that go on from what their caller has sent,
-// and conversations without a name whose beginning changes.
+// conversations without a name whose beginning changes, one with a name whose client says something
+// else from the second request on (8), and a helper in its caller's session that compacts as its
+// caller has (69).
 //
 //   KVGATE_AGENT_SEED=17      runs another seed alone
 #include <gtest/gtest.h>
@@ -105,7 +107,7 @@ class KilledAgents : public ::testing::TestWithParam<Kind> {};
 std::vector<uint32_t> Seeds() {
   const char* one = std::getenv("KVGATE_AGENT_SEED");
   if (one != nullptr) return {static_cast<uint32_t>(std::atoi(one))};
-  return {1, 18, 35, 43};
+  return {1, 8, 18, 35, 43, 69};
 }
 
 TEST_P(KilledAgents, WhatIsSentExtendsWhatWasSent) {

@@ -218,6 +218,18 @@ TEST(ConversationMemory, CountsOfAnAnswerAreWrittenOnce) {
   EXPECT_EQ(memory.RequestOf(branch, copy).cached_tokens, 7);
 }
 
+TEST(ConversationMemory, BranchesReadFromElsewhereAreAddedOnce) {
+  const auto known = BranchOf(10);
+  const auto read = BranchOf(10);
+  known->token = 1;
+  read->token = 2;
+  ConversationMemory::Branches branches = {known};
+  AddUnknown({read, known, read}, branches);
+  ASSERT_EQ(branches.size(), 2U);
+  EXPECT_EQ(branches[0], known);
+  EXPECT_EQ(branches[1], read);
+}
+
 TEST(ConversationMemory, ThreadsMayShareIt) {
   ConversationMemory memory(50'000);
   std::vector<std::thread> threads;

@@ -112,6 +112,54 @@ TEST(RecognitionTest, ACallerWhoseHelperHasGoneOnFromItsFirstRequestGoesOnFromIt
   EXPECT_TRUE(caller.last.first_of_conversation);
 }
 
+// A client leaves out what was thought before an answer, and says its first words otherwise.
+TEST(RecognitionTest, AnAnswerIsKnownWithoutWhatWasThoughtBeforeIt) {
+  Caller caller(Mode::kStabilize);
+  const std::string answer =
+      Block("I have looked at the parser, and at all of its tests, and found three that fail.");
+  const std::string thinking =
+      R"({"type":"thinking","thinking":"What does the parser do?","signature":"s"})";
+  Request first = Asking("mend the parser", "indexing the tree", false);
+  first.turns.push_back(TurnOf("assistant", {thinking, answer}));
+  first.turns.push_back(Turn("user", "mend the first one"));
+  caller.Send(first);
+  const parse::Identity id = caller.last.conversation.id;
+  Request second = first;
+  second.turns[0] = Turn("user", "Something else was said here.");
+  second.turns[1] = TurnOf("assistant", {answer});
+  second.turns.push_back(Turn("assistant", "It is mended, and so is what depends on it."));
+  second.turns.push_back(Turn("user", "go on"));
+  caller.Send(second);
+  EXPECT_FALSE(caller.last.first_of_conversation);
+  EXPECT_EQ(caller.last.conversation.id, id);
+}
+
+// Each of the two in one session compacts its history. What both say then is no proof.
+TEST(RecognitionTest, ACompactionOfASessionsHelperDoesNotGoOnFromItsCallers) {
+  Caller caller(Mode::kStabilize);
+  caller.session = "s";
+  const auto compacted = [](std::string_view summary, std::string_view state) {
+    Request request = First("the parser", state);
+    request.turns = {
+        TurnOf("user", {Block("These are the rules of the project."), Block(summary)})};
+    return request;
+  };
+  const auto answered = [](Request request, std::string_view answer) {
+    request.turns.push_back(Turn("assistant", answer));
+    request.turns.push_back(Turn("user", "go on"));
+    return request;
+  };
+  caller.Send(answered(First("the parser", "indexing the tree"), "The caller has looked."));
+  caller.Send(answered(First("the files", "waiting for ci"), "The helper has read all of them."));
+  const Request callers = compacted("Summary: the parser fails.", "indexing the tree");
+  caller.Send(callers);
+  caller.Send(answered(callers, "It is mended."));
+  const Request helpers = compacted("Summary: all files are named.", "waiting for ci");
+  const std::string sent = caller.Send(helpers);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+  EXPECT_EQ(sent.find("indexing the tree"), std::string::npos) << sent;
+}
+
 TEST(RecognitionTest, OfTwoThatBeginWithTheSameWordsNoneIsChosen) {
   Caller caller(Mode::kStabilize);
   caller.Send(Asking("continue", "indexing the tree", false));
