@@ -302,6 +302,11 @@ class OpenRuntime final : public Runtime {
     options.requests.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
     options.requests.prompts = &prompts_;
     options.requests.sessions = &sessions_;
+    options.requests.keyring = tier_.keyring();
+    if (options.requests.keyring == nullptr) {
+      own_keyring_ = Keyring::Generate();
+      options.requests.keyring = own_keyring_.get();
+    }
     options.requests.prices = &prices_;
     options.requests.feed = &feed_;
     options.requests.has_spans = exporter_ != nullptr && config_.telemetry.spans;
@@ -403,6 +408,7 @@ class OpenRuntime final : public Runtime {
   const Options options_;
   const config::Config& config_;
   const std::string admin_token_;
+  std::unique_ptr<Keyring> own_keyring_;  // without a data directory: for as long as this lives
   const ledger::Prices prices_;
   const DataTier tier_;
   metrics::PromptMetrics prompt_metrics_;

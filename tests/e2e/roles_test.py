@@ -50,6 +50,7 @@ ROWS = {
     ("POST", "/v1/responses"): Row("kOwn", {"model": "local", "input": "a",
                                             "max_output_tokens": 2}),
     ("POST", "/v1/responses/input_tokens"): Row("kOwn", {"model": "local", "input": "a"}),
+    ("POST", "/v1/responses/compact"): Row("kOwn", {"model": "local", "input": "a"}),
     ("GET", "/v1/responses/{id}"): Row("kOwn", None, "response"),
     ("GET", "/v1/responses/{id}/input_items"): Row("kOwn", None, "response"),
     ("POST", "/v1/responses/{id}/cancel"): Row("kOwn", {}, "response"),

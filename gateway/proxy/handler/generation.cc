@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/proxy/handler/compaction_step.h"
 #include "gateway/proxy/provider/session_answer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
@@ -65,6 +66,9 @@ bool RequestRouter::RunsLocally() const {
 }
 
 Task<void> RequestRouter::Serve() {
+  const CompactionStep::Outcome outcome = co_await CompactionStep(request_).Begin();
+  if (outcome == CompactionStep::Outcome::kForwards) co_await Forward(/*is_unknown_path=*/false);
+  if (outcome != CompactionStep::Outcome::kGoesOn) co_return;
   if (SessionStep::IsWanted(request_)) {
     SessionStep::AsksLocal asks_local = [this] { return ModelRoute() == nullptr && RunsLocally(); };
     const bool goes_on = co_await session_.Begin(std::move(asks_local));

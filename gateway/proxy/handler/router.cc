@@ -35,6 +35,7 @@ constexpr Entry kEntries[] = {
     {"POST", "/v1/messages/count_tokens", Route::kCountTokens, Access::kUser, Generation},
     {"POST", "/v1/responses", Route::kResponses, Access::kOwn, Generation},
     {"POST", "/v1/responses/input_tokens", Route::kInputTokens, Access::kOwn, Generation},
+    {"POST", "/v1/responses/compact", Route::kCompact, Access::kOwn, Generation},
     {"POST", "/v1/embeddings", Route::kEmbeddings, Access::kUser, Embeddings},
     {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems, Access::kOwn, StoredData},
     {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel, Access::kOwn, StoredData,

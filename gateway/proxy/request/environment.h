@@ -16,6 +16,10 @@
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/model_list.h"
 
+namespace kvgate {
+class Keyring;
+}
+
 namespace kvgate::session {
 class Sessions;
 }
@@ -40,6 +44,8 @@ struct Options {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept.
   session::Sessions* sessions = nullptr;
+  // Seals what clients carry for the gateway; null: it makes no compactions.
+  const Keyring* keyring = nullptr;
   // Shows records as they are added; null: there are none.
   telemetry::RecordFeed* feed = nullptr;
   // What is known of providers' caches; null: nothing is.

@@ -15,6 +15,7 @@ enum class Route : uint8_t {
   kCountTokens,
   kResponses,
   kInputTokens,
+  kCompact,
   kEmbeddings,
   kResponse,
   kResponseDelete,
@@ -69,7 +70,7 @@ enum class Route : uint8_t {
 inline bool IsGeneration(Route route) {
   return route == Route::kChatCompletions || route == Route::kCompletions ||
          route == Route::kMessages || route == Route::kCountTokens || route == Route::kResponses ||
-         route == Route::kInputTokens;
+         route == Route::kInputTokens || route == Route::kCompact;
 }
 
 // True for routes of a stored response or conversation, whether the gateway or an upstream keeps

@@ -18,7 +18,15 @@ constexpr std::string_view kText =
     "will "
     "stand in its place. Write that summary now; it is all that will be known of that part.\n\n"
     "Summarise {{part}}. Messages from the one on that begins with \"{{kept_from}}\" stay as they "
-    "are: do not repeat them.\n\n"
+    "are: do not repeat them.\n\n";
+constexpr int kWholeVersion = 1;  // rises with every change of kWhole
+constexpr std::string_view kWhole =
+    "The conversation will be taken out, and a summary will stand in its place: you will go on "
+    "from "
+    "that alone. Write it now, so that nothing has to be asked or done again.\n\n"
+    "Summarise {{part}}.\n\n";
+// Of both; a change of it is one of both.
+constexpr std::string_view kHeadings =
     "If the conversation begins with a <summary>, merge it: keep what still holds, change what has "
     "changed, drop what is done and will not be needed. Do not call tools, do not answer the last "
     "message, and write nothing but the summary, in at most {{tokens}} tokens, under these "
@@ -59,7 +67,17 @@ Error Unusable(const std::string& file, std::string_view why) {
 }  // namespace
 
 SummaryPrompt::SummaryPrompt()
-    : SummaryPrompt(fmt::format("builtin@{}", kVersion), std::string(kText)) {}
+    : SummaryPrompt(fmt::format("builtin@{}", kVersion), std::string(kText).append(kHeadings)) {}
+
+SummaryPrompt SummaryPrompt::OfWhole(std::string_view instructions) {
+  SummaryPrompt prompt(fmt::format("compaction@{}", kWholeVersion),
+                       std::string(kWhole).append(kHeadings));
+  if (!instructions.empty()) {
+    prompt.behind_ = "\n\nInstructions for this summary, which go before what was said above:\n";
+    prompt.behind_ += instructions;
+  }
+  return prompt;
+}
 
 Result<SummaryPrompt> SummaryPrompt::Load(const std::string& file) {
   const Result<std::string> read = ReadRegularFile(file, {.bytes_max = kFileBytesMax});
@@ -92,6 +110,7 @@ std::string SummaryPrompt::Ask(const Words& words) const {
         if (word == "kept_from") out += words.kept_from;
         if (word == "part") out += part;
       });
+  out += behind_;
   if (!words.part.empty()) out += "\n\n<part>\n" + words.part + "</part>";
   return out;
 }

@@ -18,8 +18,11 @@ class SummaryPrompt {
   // Reads a file. Fails with kInvalidArgument if it cannot be read, is empty or too large, or has a
   // {{word}} that is not known.
   static Result<SummaryPrompt> Load(const std::string& file);
+  // The built-in words for a whole conversation that goes on from its summary alone, and behind
+  // them `instructions` of who asks for it, as they are.
+  static SummaryPrompt OfWhole(std::string_view instructions);
 
-  // "builtin@1"; for a file "file@" and the beginning of its SHA-256.
+  // "builtin@1", "compaction@1"; for a file "file@" and the beginning of its SHA-256.
   const std::string& name() const { return name_; }
 
   struct Words {
@@ -36,6 +39,7 @@ class SummaryPrompt {
 
   std::string name_;
   std::string text_;
+  std::string behind_ = {};  // said as it is
 };
 
 }  // namespace kvgate::session::summary

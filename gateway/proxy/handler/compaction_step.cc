@@ -1,0 +1,204 @@
+#include "gateway/proxy/handler/compaction_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "gateway/local/prefix_service.h"
+#include "gateway/proxy/handler/fold_runner.h"
+#include "gateway/proxy/handler/model_context.h"
+#include "gateway/session/compaction/opened.h"
+#include "gateway/session/compaction/summary_request.h"
+
+namespace kvgate::proxy::handler {
+
+namespace compaction = session::compaction;
+using compaction::Asked;
+using compaction::Surface;
+using protocol::form::Dialect;
+using request::Response;
+using request::Route;
+
+namespace {
+
+constexpr std::string_view kPurpose = "summary";  // a source of the ledger
+constexpr int64_t kSummaryTokens = 4096;          // or an eighth of the context, if that is less
+
+std::optional<Dialect> DialectOf(Route route) {
+  if (route == Route::kResponses || route == Route::kInputTokens || route == Route::kCompact) {
+    return Dialect::kResponses;
+  }
+  if (route == Route::kMessages || route == Route::kCountTokens) return Dialect::kMessages;
+  return std::nullopt;
+}
+
+// True for providers that make compactions in this dialect, and read their own.
+bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
+  const bool is_messages = dialect == Dialect::kMessages;
+  const auto endpoint =
+      is_messages ? upstream::wire::Endpoint::kMessages : upstream::wire::Endpoint::kResponses;
+  return upstream.Has(endpoint) && upstream.provider() == (is_messages ? "anthropic" : "openai");
+}
+
+// True if whoever may answer the request makes compactions itself.
+bool IsNative(const RequestContext& request, Dialect dialect, const std::string& model) {
+  const request::Targets& targets = request.targets();
+  const std::string_view named = request.Header("x-kvgate-upstream");
+  if (named.empty() && !targets.routes->empty()) {
+    if (const route::Route* const route = targets.routes->Find(model); route != nullptr) {
+      const config::RouteConfig& config = route->config();
+      const auto is_native = [&](const std::string& target) {
+        const upstream::Upstream* const found =
+            targets.upstreams->Find(target.substr(0, target.find('/')));
+        return found != nullptr && MakesCompactions(*found, dialect);
+      };
+      return std::all_of(config.targets.begin(), config.targets.end(), is_native) &&
+             std::all_of(config.fallback.begin(), config.fallback.end(), is_native);
+    }
+  }
+  if (FoldTargetOf(request, dialect, model).is_local) return false;
+  const upstream::PathKind kind = upstream::KindOf(PathOf(dialect), false);
+  const Result<upstream::Upstream*> upstream = targets.upstreams->Choose(
+      {.dialect = kind.dialect, .endpoint = kind.endpoint, .name = named, .model = model});
+  return upstream && MakesCompactions(**upstream, dialect);
+}
+
+}  // namespace
+
+Task<CompactionStep::Outcome> CompactionStep::Begin() {
+  const std::optional<Dialect> dialect = DialectOf(request_.place().route);
+  if (!dialect) co_return Outcome::kGoesOn;
+  if (request_.environment().options.keyring == nullptr) {
+    const bool is_compact = request_.place().route == Route::kCompact;
+    co_return is_compact ? Outcome::kForwards : Outcome::kGoesOn;
+  }
+  dialect_ = *dialect;
+  const Result<Outcome> outcome = co_await Take();
+  if (outcome) co_return *outcome;
+  Error error = outcome.error();
+  co_await request_.Refuse(std::move(error));
+  co_return Outcome::kAnswered;
+}
+
+Task<Result<CompactionStep::Outcome>> CompactionStep::Take() {
+  const bool is_compact = request_.place().route == Route::kCompact;
+  if (request_.body().is_encoded()) {
+    const Result<void> scanned = co_await request_.Scan();
+    if (!scanned) co_return scanned.error();
+  }
+  const bool concerns = is_compact || compaction::MayConcern(request_.body().text());
+  if (!concerns) co_return Outcome::kGoesOn;
+  const Result<void> scanned = co_await request_.Scan();
+  if (!scanned) co_return scanned.error();
+  if (request_.body().is_encoded() && !request_.body().is_decoded()) co_return Outcome::kGoesOn;
+  const bool is_native = IsNative(request_, dialect_, request_.scan().model);
+  Result<Asked> asked = Asked();
+  std::function<void()> read = [&] {
+    asked = compaction::ReadAsked(dialect_, is_compact, request_.body().text());
+  };
+  co_await request_.work().RunSized(request_.body().text().size(), std::move(read));
+  // What is wrong with a body that its upstream understands, that one says.
+  if (!asked && !is_native) co_return asked.error();
+  const Result<void> opened = co_await Open(is_native);
+  if (!opened) co_return opened.error();
+  if (is_native) co_return is_compact ? Outcome::kForwards : Outcome::kGoesOn;
+  if (asked->surface == Surface::kNone) co_return Outcome::kGoesOn;
+  const Result<void> compacted = co_await Compact(*asked);
+  if (!compacted) co_return compacted.error();
+  co_return Outcome::kAnswered;
+}
+
+Task<Result<void>> CompactionStep::Open(bool is_native) {
+  const std::string tenant = local::TenantOf(request_.caller().credential());
+  const Keyring& ring = *request_.environment().options.keyring;
+  Result<std::optional<std::string>> opened = std::optional<std::string>();
+  std::function<void()> open = [&] {
+    opened = compaction::OpenBody(
+        {.dialect = dialect_,
+         .body = request_.body().text(),
+         .is_native = is_native,
+         .open = [&](std::string_view sealed) { return compaction::Open(ring, tenant, sealed); }});
+  };
+  co_await request_.work().RunSized(request_.body().text().size(), std::move(open));
+  if (!opened) co_return opened.error();
+  if (!*opened) co_return Result<void>();
+  const Result<void> replaced = request_.ReplaceBody(**std::move(opened));
+  if (!replaced) co_return replaced.error();
+  const Result<void> scanned = co_await request_.Scan();
+  co_return scanned;
+}
+
+int64_t CompactionStep::TokensMax() const {
+  const session::Sessions* const sessions = request_.environment().options.sessions;
+  const std::string& model = request_.scan().model;
+  int64_t context = 0;
+  if (!FoldTargetOf(request_, dialect_, model).is_local) {
+    context = ContextOf(request_, dialect_, model);
+  } else if (sessions != nullptr) {
+    context = sessions->local_model().context_tokens;
+  }
+  return context > 0 ? std::min(kSummaryTokens, context / 8) : kSummaryTokens;
+}
+
+Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
+  OwnRequests requests(request_, /*is_background=*/false);
+  KeepingSink& sink = requests.sink();
+  const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kPurpose);
+  Result<std::string> body = std::string();
+  std::function<void()> write = [&] {
+    body = compaction::WriteRequest({.dialect = dialect_,
+                                     .body = request_.body().text(),
+                                     .instructions = asked.instructions,
+                                     .tokens_max = TokensMax()});
+  };
+  co_await request_.work().RunSized(request_.body().text().size(), std::move(write));
+  if (!body) co_return body.error();
+  const Result<void> replaced = context->ReplaceBody(*std::move(body));
+  if (!replaced) co_return replaced.error();
+  co_await Generation().Serve(*context);
+  if (sink.status != 200) {
+    // Whoever was asked says what is wrong, in the caller's dialect.
+    Response refusal{.status = sink.status, .body = sink.body};
+    if (refusal.body.empty()) refusal = request::StatusResponse(sink.status, "No summary came.");
+    co_await request_.Reply(std::move(refusal));
+    co_return Result<void>();
+  }
+  const Result<session::log::Summary> summary = compaction::ReadSummary(dialect_, sink.body);
+  if (!summary) {
+    co_return MakeError(ErrorCode::kUnavailable, "proxy",
+                        fmt::format("The model has written no summary: {}. Try again, or with "
+                                    "another model.",
+                                    summary.error().detail));
+  }
+  request_.notes().compaction =
+      fmt::format("done;before={};after={}", summary->tokens.input, summary->tokens.output);
+  const bool streams = asked.surface != Surface::kCompact && request_.scan().stream;
+  Response response{.body = Answer(asked, *summary, sink.body)};
+  if (streams) response.content_type = "text/event-stream";
+  co_await request_.Reply(std::move(response));
+  co_return Result<void>();
+}
+
+std::string CompactionStep::Answer(const Asked& asked, const session::log::Summary& summary,
+                                   std::string_view answer) const {
+  // What an agent keeps in front of the item of Responses are its user's words.
+  const bool is_messages = dialect_ == Dialect::kMessages;
+  const compaction::SealedSummary plain{
+      .text = summary.text,
+      .covers = is_messages ? compaction::Covers::kAll : compaction::Covers::kBesidesUser};
+  const std::string sealed =
+      compaction::Seal(*request_.environment().options.keyring,
+                       local::TenantOf(request_.caller().credential()), plain);
+  return compaction::WriteAnswer({.surface = asked.surface,
+                                  .streams = request_.scan().stream,
+                                  .request_id = request_.head().request_id,
+                                  .body = request_.body().text(),
+                                  .answer = answer,
+                                  .summary = summary.text,
+                                  .sealed = sealed});
+}
+
+}  // namespace kvgate::proxy::handler

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Compactions that agents ask for, through the real binary: at an upstream that has none of them,
+at the local engine, and at the provider whose own they are; items after a restart, of other
+callers, of other providers."""
+
+import http.client
+import json
+import sys
+import unittest
+from pathlib import Path
+
+import server
+from case import Case, text_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+
+from provider_simulator import Simulator  # noqa: E402
+
+TRIGGER = {"type": "compaction_trigger"}
+SUMMARIZE = {"type": "summarize"}
+TOOL = {"type": "function", "name": "look", "description": "Looks.",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}}
+ITEMS = [
+    {"role": "developer", "content": "Work in this repository. " + text_of("rules", 40)},
+    {"role": "user", "content": [{"type": "input_text", "text": "Mend the parser."}]},
+    {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"q":"parser"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "parser.cc has 3 errors"},
+    {"type": "message", "role": "assistant",
+     "content": [{"type": "output_text", "text": "It is mended."}]},
+    {"role": "user", "content": "Now the tests."},
+]
+MESSAGES = [
+    {"role": "user", "content": "Mend the parser. " + text_of("rules", 40)},
+    {"role": "assistant", "content": [{"type": "text", "text": "It is mended."}]},
+    {"role": "user", "content": "Now the tests."},
+]
+
+
+def events_of(data):
+    """The events of a stream, as (name, data)."""
+    events = []
+    for block in data.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "event" in fields:
+            events.append((fields["event"], json.loads(fields["data"])))
+    return events
+
+
+class CompactionCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.provider = Simulator().__enter__()
+        self.addCleanup(self.provider.__exit__)
+        config = self.folder / "kvgate.toml"
+        config.write_text("".join(f"""
+[[upstream]]
+name = "{name}"
+dialect = "{dialect}"
+provider = "{provider}"
+base_url = "{self.provider.url}{path}"
+models = ["{model}"]
+breaker_failures = 0
+{more}
+""" for name, dialect, provider, path, model, more in (
+            ("chat", "openai", "vllm", "/v1", "chat-*", 'endpoints = ["chat"]'),
+            ("openai", "openai", "openai", "/v1", "gpt-*", ""),
+            ("claude", "anthropic", "anthropic", "", "claude-*", ""))))
+        self.arguments = ["--config", str(config)]
+        self.running = self.start("data")
+
+    def start(self, data, model=None):
+        running = server.Server(model, self.folder / data, self.arguments).start()
+        self.addCleanup(running.__exit__)
+        return running
+
+    def post(self, path, body, more=None, running=None):
+        connection = http.client.HTTPConnection(*(running or self.running).address.split(":"),
+                                                timeout=30)
+        self.addCleanup(connection.close)
+        connection.request("POST", path, json.dumps(body).encode(),
+                           {"content-type": "application/json", "authorization": "Bearer alice",
+                            **(more or {})})
+        response = connection.getresponse()
+        data = response.read()
+        return response, data
+
+    def ok(self, path, body, more=None, running=None):
+        response, data = self.post(path, body, more, running)
+        self.assertEqual(response.status, 200, data)
+        return json.loads(data), response
+
+    def refused(self, path, body, status=400, more=None, running=None):
+        response, data = self.post(path, body, more, running)
+        self.assertEqual(response.status, status, data)
+        return json.loads(data)["error"]
+
+    def sent(self, number=-1):
+        return json.loads(self.provider.requests[number].body)
+
+    def responses(self, items=None, **more):
+        return {"model": "chat-1", "input": ITEMS if items is None else items, "tools": [TOOL],
+                "store": False, **more}
+
+    def messages(self, messages=None, **more):
+        return {"model": "chat-1", "max_tokens": 500, "messages": messages or MESSAGES, **more}
+
+
+class ResponsesTest(CompactionCase):
+    def test_the_path_keeps_the_users_words_and_the_next_request_goes_on(self):
+        self.ok("/v1/responses", self.responses())
+        before = self.sent()
+        reply, response = self.ok("/v1/responses/compact", self.responses())
+        self.assertEqual(reply["object"], "response.compaction")
+        self.assertEqual([item["type"] for item in reply["output"]],
+                         ["message", "message", "compaction"])
+        self.assertEqual([item["content"][0]["text"] for item in reply["output"][:2]],
+                         ["Mend the parser.", "Now the tests."])
+        item = reply["output"][-1]
+        self.assertTrue(item["encrypted_content"].startswith("kvg1."), item)
+        self.assertRegex(item["id"], "^cmp_kv")
+        self.assertGreater(reply["usage"]["input_tokens"], 0)
+        self.assertRegex(response.getheader("x-kvgate-compaction"), r"^done;before=\d+;after=\d+$")
+        # It is asked for by the same request and one message more, so that it reads the cache.
+        asked = self.sent()
+        self.assertEqual(asked["messages"][:-1], before["messages"])
+        self.assertEqual(asked["tools"], before["tools"])
+        self.assertIn("Summarise", asked["messages"][-1]["content"])
+        summary = json.loads(self.provider.requests[-1].response)["choices"][0]["message"]
+        # What the agent sends then.
+        more = [ITEMS[0], *reply["output"], {"role": "user", "content": "Go on."}]
+        self.ok("/v1/responses", self.responses(more))
+        turns = self.sent()["messages"]
+        self.assertEqual([turn["role"] for turn in turns if turn["role"] != "user"],
+                         ["system" if turns[0]["role"] == "system" else "developer"])
+        said = json.dumps(turns, ensure_ascii=False)
+        self.assertIn(summary["content"].strip(), said)
+        self.assertIn("Mend the parser.", said)
+        self.assertNotIn("parser.cc has 3 errors", said)
+        # And then it only grows at its end.
+        first = self.provider.requests[-1].body
+        longer = [*more, {"role": "assistant", "content": "Done."},
+                  {"role": "user", "content": "?"}]
+        self.ok("/v1/responses", self.responses(longer))
+        second = self.provider.requests[-1].body
+        self.assertTrue(second.startswith(first[:first.index(b"Go on.")]), (first, second))
+
+    def test_a_trigger_is_answered_with_exactly_one_item(self):
+        reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER]))
+        self.assertEqual([item["type"] for item in reply["output"]], ["compaction"])
+        self.assertEqual((reply["status"], reply["object"]), ("completed", "response"))
+        response, data = self.post("/v1/responses", self.responses([*ITEMS, TRIGGER], stream=True))
+        self.assertEqual(response.getheader("content-type"), "text/event-stream")
+        events = events_of(data)
+        self.assertEqual([name for name, _ in events],
+                         ["response.created", "response.in_progress", "response.output_item.added",
+                          "response.output_item.done", "response.completed"])
+        self.assertEqual([event["sequence_number"] for _, event in events], list(range(5)))
+        done = events[-1][1]["response"]
+        self.assertEqual([item["type"] for item in done["output"]], ["compaction"])
+        self.assertEqual(events[3][1]["item"], done["output"][0])
+        self.assertGreater(done["usage"]["input_tokens"], 0)
+        # The newest of several stands for all before it.
+        again = [*ITEMS[:2], *reply["output"], ITEMS[4], *done["output"], ITEMS[5]]
+        self.ok("/v1/responses", self.responses(again))
+        self.assertEqual(json.dumps(self.sent()).count("<summary>"), 1)
+        self.assertNotIn("It is mended.", json.dumps(self.sent()))
+        error = self.refused("/v1/responses", self.responses([TRIGGER, *ITEMS]))
+        self.assertEqual(error["param"], "input[0]")
+
+    def test_items_survive_a_restart_and_are_nobody_elses(self):
+        reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER]))
+        items = [*reply["output"], {"role": "user", "content": "Go on."}]
+        error = self.refused("/v1/responses", self.responses(items),
+                             more={"authorization": "Bearer bob"})
+        self.assertEqual(error["param"], "input[0].encrypted_content")
+        self.assertIn("another caller", error["message"])
+        self.running.kill()
+        running = self.start("data")
+        self.ok("/v1/responses", self.responses(items), running=running)
+        self.assertIn("<summary>", json.dumps(self.sent()))
+        other = self.start("other")
+        error = self.refused("/v1/responses", self.responses(items), running=other)
+        self.assertIn("store.secret_env", error["message"])
+        damaged = [{**items[0], "encrypted_content": items[0]["encrypted_content"][:-8]}, items[1]]
+        self.refused("/v1/responses", self.responses(damaged), running=running)
+
+    def test_the_providers_own_go_to_it_and_nowhere_else(self):
+        foreign = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAB"}
+        items = [foreign, {"role": "user", "content": "Go on."}]
+        error = self.refused("/v1/responses", self.responses(items))
+        self.assertEqual(error["param"], "input[0].encrypted_content")
+        self.assertIn("only the provider that made it", error["message"])
+        self.post("/v1/responses", self.responses(items, model="gpt-6-sol"))
+        self.assertEqual(self.sent()["input"][0], foreign)
+        body = self.responses([*ITEMS, TRIGGER], model="gpt-6-sol")
+        self.post("/v1/responses", body)
+        self.assertEqual(self.sent()["input"][-1], TRIGGER)
+        self.post("/v1/responses/compact", self.responses(model="gpt-6-sol"))
+        self.assertEqual(self.provider.requests[-1].target, "/v1/responses/compact")
+        self.assertEqual(self.sent(), self.responses(model="gpt-6-sol"))
+        # What this gateway made is opened for it.
+        reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER]))
+        self.post("/v1/responses", self.responses([*reply["output"], items[1]], model="gpt-6-sol"))
+        self.assertIn("<summary>", json.dumps(self.sent()["input"]))
+        self.assertNotIn("kvg1.", json.dumps(self.sent()["input"]))
+
+
+class MessagesTest(CompactionCase):
+    PATH = "/v1/messages"
+
+    def test_a_conversation_is_summarised_on_demand(self):
+        reply, _ = self.ok(self.PATH, self.messages(compaction=SUMMARIZE))
+        self.assertEqual(reply["stop_reason"], "compaction")
+        block, = reply["content"]
+        self.assertEqual((block["type"], bool(block["content"])), ("compaction", True))
+        self.assertEqual((reply["usage"]["input_tokens"], reply["usage"]["output_tokens"]), (0, 0))
+        call, = reply["usage"]["iterations"]
+        self.assertEqual(call["type"], "compaction")
+        self.assertGreater(call["input_tokens"] + call["cache_read_input_tokens"], 0)
+        for body in ([{"role": "assistant", "content": [block]},
+                      {"role": "user", "content": "Go on."}],
+                     [{"role": "user", "content": [block, {"type": "text", "text": "Go on."}]}]):
+            self.ok(self.PATH, self.messages(body))
+            turns = self.sent()["messages"]
+            self.assertEqual([turn["role"] for turn in turns], ["user"])
+            self.assertIn(block["content"], json.dumps(turns[0]["content"], ensure_ascii=False))
+            self.assertIn("Go on.", json.dumps(turns[0]["content"]))
+
+    def test_it_streams_as_one_whole_block(self):
+        response, data = self.post(self.PATH, self.messages(compaction=SUMMARIZE, stream=True))
+        self.assertEqual(response.getheader("content-type"), "text/event-stream")
+        events = events_of(data)
+        self.assertEqual([name for name, _ in events],
+                         ["message_start", "content_block_start", "content_block_stop",
+                          "message_delta", "message_stop"])
+        self.assertEqual(events[1][1]["content_block"]["type"], "compaction")
+        self.assertEqual(events[3][1]["delta"]["stop_reason"], "compaction")
+
+    def test_instructions_reach_the_model(self):
+        self.ok(self.PATH, self.messages(compaction={**SUMMARIZE, "instructions": "Name {{all}}."}))
+        self.assertIn("Name {{all}}.", json.dumps(self.sent()["messages"][-1]))
+        error = self.refused(self.PATH, self.messages(
+            compaction={**SUMMARIZE, "instructions": "x" * 16385}))
+        self.assertIn("compaction.instructions", error["message"])
+
+    def test_errors_have_the_providers_names(self):
+        reply, _ = self.ok(self.PATH, self.messages(compaction=SUMMARIZE))
+        block = reply["content"][0]
+        first = {"role": "assistant", "content": [block]}
+        then = {"role": "user", "content": "Go on."}
+        changed = {**block, "content": block["content"] + "."}
+        forged = {**block, "signature": block["signature"][:-12] + "AAAAAAAAAAA="}
+        for name, body in (
+                ("misplaced", [then, first, then]),
+                ("content_mismatch", [{**first, "content": [changed]}, then]),
+                ("signature_invalid", [{**first, "content": [forged]}, then])):
+            with self.subTest(name=name):
+                error = self.refused(self.PATH, self.messages(body))
+                self.assertTrue(error["message"].startswith(f"compaction_block_{name}: "), error)
+        num_requests = len(self.provider.requests)
+        for field, more in (("stop_sequences", {"stop_sequences": ["x"]}),
+                            ("tool_choice", {"tool_choice": {"type": "any"}}),
+                            ("output_config.format", {"output_config": {"format": {"type": "x"}}})):
+            with self.subTest(field=field):
+                error = self.refused(self.PATH, self.messages(compaction=SUMMARIZE, **more))
+                self.assertIn(field, error["message"])
+        self.assertEqual(len(self.provider.requests), num_requests, "nothing is asked for these")
+
+    def test_a_provider_that_has_it_gets_it_as_it_came(self):
+        body = self.messages(model="claude-opus-5-5", compaction=SUMMARIZE)
+        self.post(self.PATH, body, {"anthropic-beta": "compact-2026-09-04"})
+        self.assertEqual(self.sent()["compaction"], SUMMARIZE)
+        self.assertEqual(len(self.sent()["messages"]), len(MESSAGES))
+
+    def test_what_goes_wrong_upstream_is_said(self):
+        self.provider.faults.append("status:429")
+        response, data = self.post(self.PATH, self.messages(compaction=SUMMARIZE))
+        self.assertEqual(response.status, 429, data)
+        self.assertEqual(json.loads(data)["type"], "error")
+
+
+class LocalTest(CompactionCase):
+    def test_the_local_engine_compacts(self):
+        running = self.start("local", self.tiny())
+        reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER], model="local"),
+                           running=running)
+        self.assertEqual([item["type"] for item in reply["output"]], ["compaction"])
+        items = [*reply["output"], {"role": "user", "content": "Go on."}]
+        self.ok("/v1/responses", self.responses(items, model="local", max_output_tokens=4),
+                running=running)
+        counted, _ = self.ok("/v1/responses/input_tokens", self.responses(items, model="local"),
+                             running=running)
+        self.assertGreater(counted["input_tokens"], 50)
+
+    def test_what_is_chained_is_compacted_with_what_came_before(self):
+        running = self.start("local", self.tiny())
+        first, _ = self.ok("/v1/responses", self.responses(ITEMS[:2], model="local", store=True,
+                                                           max_output_tokens=4), running=running)
+        body = {"model": "local", "previous_response_id": first["id"]}
+        reply, _ = self.ok("/v1/responses/compact", body, running=running)
+        self.assertEqual([item["type"] for item in reply["output"]], ["compaction"])
+        self.assertGreater(reply["usage"]["input_tokens_details"]["cached_tokens"], 0)
+        self.assertGreater(reply["usage"]["input_tokens"], first["usage"]["input_tokens"] + 100)
+        error = self.refused("/v1/responses/compact", {"model": "local", "input": []},
+                             running=running)
+        self.assertEqual(error["param"], "input")
+        conversation = {"model": "local", "conversation": "conv_kv1", "input": [TRIGGER]}
+        self.assertEqual(self.refused("/v1/responses", conversation, running=running)["param"],
+                         "conversation")
+
+
+if __name__ == "__main__":
+    unittest.main()
