@@ -45,6 +45,27 @@ breaker_failures = 0
   };
 }
 
+// The provider as a server that knows only chats, whatever model it is asked for, behind kvgate.
+export async function startChatProvider() {
+  const child = spawn("python3", [SIMULATOR], { stdio: ["pipe", "pipe", "inherit"] });
+  const direct = `http://${await listening(child)}`;
+  const gateway = await startGateway(`
+[[upstream]]
+name = "chat"
+dialect = "openai"
+provider = "vllm"
+base_url = "${direct}/v1"
+endpoints = ["chat"]
+`);
+  return {
+    url: gateway.url,
+    stop: async () => {
+      await gateway.stop();
+      child.stdin.end();
+    },
+  };
+}
+
 // Runs a case against the provider and through kvgate, each with a credential of its own (caches
 // belong to credentials) and compares what came of it and what the provider was sent. `run` gets
 // {client, provider, way} and returns plain data; `check` looks at it once, for what must be there.

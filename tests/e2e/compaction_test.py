@@ -238,7 +238,7 @@ class MessagesTest(CompactionCase):
 
     def test_instructions_reach_the_model(self):
         self.ok(self.PATH, self.messages(compaction={**SUMMARIZE, "instructions": "Name {{all}}."}))
-        self.assertIn("Name {{all}}.", json.dumps(self.sent()["messages"][-1]))
+        self.assertEqual(self.sent()["messages"][-1]["content"], "Name {{all}}.")
         error = self.refused(self.PATH, self.messages(
             compaction={**SUMMARIZE, "instructions": "x" * 16385}))
         self.assertIn("compaction.instructions", error["message"])

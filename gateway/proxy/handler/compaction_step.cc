@@ -35,12 +35,16 @@ std::optional<Dialect> DialectOf(Route route) {
   return std::nullopt;
 }
 
-// True for providers that make compactions in this dialect, and read their own.
+// True for providers that make compactions in this dialect, and read their own. A server of an
+// unknown address counts as its dialect's provider only where its settings say so.
 bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
   const bool is_messages = dialect == Dialect::kMessages;
   const auto endpoint =
       is_messages ? upstream::wire::Endpoint::kMessages : upstream::wire::Endpoint::kResponses;
-  return upstream.Has(endpoint) && upstream.provider() == (is_messages ? "anthropic" : "openai");
+  const std::string_view maker = is_messages ? "anthropic" : "openai";
+  const bool is_said = upstream.config().provider == maker ||
+                       upstream.url().host.ends_with(std::string(maker) + ".com");
+  return is_said && upstream.Has(endpoint) && upstream.provider() == maker;
 }
 
 // True if whoever may answer the request makes compactions itself.

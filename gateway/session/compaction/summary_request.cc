@@ -148,14 +148,17 @@ std::string WriteResponse(const Written& written, Json answer) {
 }
 
 std::string WriteMessage(const Written& written, const Json& answer) {
-  const Json block = {
-      {"type", "compaction"}, {"content", written.summary}, {"signature", written.sealed}};
+  const Json block = {{"type", "compaction"},
+                      {"content", written.summary},
+                      {"encrypted_content", nullptr},
+                      {"signature", written.sealed}};
   Json call = {{"type", "compaction"}};
   const Json& used = MemberOf(answer, "usage");
   for (const char* name : {"input_tokens", "output_tokens", "cache_creation_input_tokens",
                            "cache_read_input_tokens"}) {
     call[name] = transcript::IntegerAt(used, name);
   }
+  call["cache_creation"] = nullptr;
   // What the call took stands in the iterations alone.
   const Json usage = {{"input_tokens", 0},
                       {"output_tokens", 0},

@@ -70,12 +70,12 @@ SummaryPrompt::SummaryPrompt()
     : SummaryPrompt(fmt::format("builtin@{}", kVersion), std::string(kText).append(kHeadings)) {}
 
 SummaryPrompt SummaryPrompt::OfWhole(std::string_view instructions) {
-  SummaryPrompt prompt(fmt::format("compaction@{}", kWholeVersion),
-                       std::string(kWhole).append(kHeadings));
-  if (!instructions.empty()) {
-    prompt.behind_ = "\n\nInstructions for this summary, which go before what was said above:\n";
-    prompt.behind_ += instructions;
+  if (instructions.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return SummaryPrompt(fmt::format("compaction@{}", kWholeVersion),
+                         std::string(kWhole).append(kHeadings));
   }
+  SummaryPrompt prompt("caller", "");
+  prompt.behind_ = instructions;
   return prompt;
 }
 

@@ -18,11 +18,11 @@ class SummaryPrompt {
   // Reads a file. Fails with kInvalidArgument if it cannot be read, is empty or too large, or has a
   // {{word}} that is not known.
   static Result<SummaryPrompt> Load(const std::string& file);
-  // The built-in words for a whole conversation that goes on from its summary alone, and behind
-  // them `instructions` of who asks for it, as they are.
+  // The built-in words for a whole conversation that goes on from its summary alone, or in their
+  // place the `instructions` of who asks for it, as they are, unless they are blank.
   static SummaryPrompt OfWhole(std::string_view instructions);
 
-  // "builtin@1", "compaction@1"; for a file "file@" and the beginning of its SHA-256.
+  // "builtin@1", "compaction@1", "caller"; for a file "file@" and the beginning of its SHA-256.
   const std::string& name() const { return name_; }
 
   struct Words {

@@ -66,5 +66,21 @@ TEST_F(SummaryPromptTest, AFileThatCannotBeUsedIsNamed) {
   EXPECT_FALSE(SummaryPrompt::Load(path + ".missing"));
 }
 
+TEST_F(SummaryPromptTest, AWholeConversationHasWordsOfItsOwnUnlessTheCallerHas) {
+  for (const char* blank : {"", " \n"}) {
+    const SummaryPrompt prompt = SummaryPrompt::OfWhole(blank);
+    EXPECT_EQ(prompt.name(), "compaction@1");
+    const std::string ask = prompt.Ask({.tokens_max = 70});
+    EXPECT_THAT(ask, HasSubstr("Summarise everything above"));
+    EXPECT_THAT(ask, HasSubstr("at most 70 tokens"));
+    EXPECT_THAT(ask, Not(HasSubstr("{{")));
+  }
+  const SummaryPrompt own = SummaryPrompt::OfWhole("Keep {{names}}.");
+  EXPECT_EQ(own.name(), "caller");
+  EXPECT_EQ(own.Ask({.tokens_max = 70}), "Keep {{names}}.");
+  EXPECT_THAT(own.Ask({.tokens_max = 70, .part = "user: a\n"}),
+              EndsWith("<part>\nuser: a\n</part>"));
+}
+
 }  // namespace
 }  // namespace kvgate::session::summary
