@@ -95,8 +95,13 @@ function(kvgate_tests folder)
   endif()
   kvgate_compile_together(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  # Seconds. Emulated devices are slow with sanitizers.
+  set(timeout 600)
+  if(KVGATE_SANITIZE)
+    set(timeout 3000)
+  endif()
   gtest_discover_tests(${name} TEST_FILTER "-*TimingTest.*" DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600)
+                       PROPERTIES TIMEOUT ${timeout})
   gtest_discover_tests(${name} TEST_FILTER "*TimingTest.*" DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600 LABELS timing RUN_SERIAL TRUE)
+                       PROPERTIES TIMEOUT ${timeout} LABELS timing RUN_SERIAL TRUE)
 endfunction()

@@ -279,7 +279,103 @@ class MessagesTest(CompactionCase):
         self.assertEqual(json.loads(data)["type"], "error")
 
 
+def long_items(words=3000):
+    return [ITEMS[0], {"role": "user", "content": "Mend the parser. " + text_of("long", words)},
+            *ITEMS[2:]]
+
+
+class ThresholdTest(CompactionCase):
+    def management(self, tokens):
+        return [{"type": "compaction", "compact_threshold": tokens}]
+
+    def test_below_it_nothing_happens(self):
+        reply, response = self.ok("/v1/responses", self.responses(
+            context_management=self.management(100_000)))
+        self.assertEqual([item["type"] for item in reply["output"]], ["message"])
+        self.assertIsNone(response.getheader("x-kvgate-compaction"))
+        self.assertNotIn("context_management", self.sent())
+
+    def test_over_it_the_answer_begins_with_the_item(self):
+        asked = self.responses(long_items(), context_management=self.management(1000))
+        reply, response = self.ok("/v1/responses", asked)
+        self.assertEqual([item["type"] for item in reply["output"]], ["compaction", "message"])
+        self.assertRegex(response.getheader("x-kvgate-compaction"), "^done;before=")
+        turns = self.sent()["messages"]
+        self.assertEqual([turn["role"] for turn in turns][1:], ["user"])
+        self.assertIn("Now the tests.", json.dumps(turns), "the newest message is word for word")
+        self.assertNotIn("parser.cc has 3 errors", json.dumps(turns))
+        # The next request, with all that came before or without, goes on from the same prompt.
+        for front in (long_items(), [ITEMS[0]]):
+            items = [*front, *reply["output"], {"role": "user", "content": "Go on."}]
+            self.ok("/v1/responses", self.responses(items))
+            self.assertEqual(self.sent()["messages"][:len(turns)], turns)
+
+    def test_streams_are_numbered_as_if_it_had_always_been_there(self):
+        asked = self.responses(long_items(), context_management=self.management(1000), stream=True)
+        response, data = self.post("/v1/responses", asked)
+        self.assertEqual(response.status, 200, data)
+        events = events_of(data)
+        self.assertEqual([event["sequence_number"] for _, event in events],
+                         list(range(len(events))), events)
+        added = [event for name, event in events if name == "response.output_item.added"]
+        self.assertEqual([event["output_index"] for event in added], [0, 1])
+        done = [event["item"] for name, event in events if name == "response.output_item.done"]
+        final = events[-1][1]["response"]
+        self.assertEqual([item["type"] for item in final["output"]], ["compaction", "message"])
+        self.assertEqual(done[0], final["output"][0])
+
+    def test_a_summary_that_does_not_come_leaves_the_prompt(self):
+        self.provider.faults.append("status:500")
+        reply, _ = self.ok("/v1/responses", self.responses(
+            long_items(), context_management=self.management(1000)))
+        self.assertEqual([item["type"] for item in reply["output"]], ["message"])
+        self.assertIn("parser.cc has 3 errors", json.dumps(self.sent()))
+
+    def test_messages_whole_streamed_and_paused(self):
+        long = [{"role": "user", "content": text_of("long", 60_000)}, *MESSAGES[1:]]
+        edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}
+        asked = self.messages(long, context_management={"edits": [edit]})
+        reply, _ = self.ok("/v1/messages", asked)
+        self.assertEqual([block["type"] for block in reply["content"]], ["compaction", "text"])
+        self.assertEqual([call["type"] for call in reply["usage"]["iterations"]],
+                         ["compaction", "message"])
+        turns = self.sent()["messages"]
+        self.assertEqual([turn["role"] for turn in turns], ["user"])
+        self.assertIn("Now the tests.", json.dumps(turns))
+        more = [*long, {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": "Go on."}]
+        self.ok("/v1/messages", self.messages(more))
+        self.assertEqual([turn["role"] for turn in self.sent()["messages"]],
+                         ["user", "assistant", "user"])
+        _, data = self.post("/v1/messages", {**asked, "stream": True})
+        events = events_of(data)
+        starts = [event for name, event in events if name == "content_block_start"]
+        self.assertEqual([(event["index"], event["content_block"]["type"]) for event in starts],
+                         [(0, "compaction"), (1, "text")])
+        delta = next(event["delta"] for name, event in events if name == "content_block_delta")
+        self.assertEqual(delta["type"], "compaction_delta")
+        self.assertTrue(delta["content"] and delta["encrypted_content"].startswith("kvg1."))
+        num_requests = len(self.provider.requests)
+        paused, _ = self.ok("/v1/messages", self.messages(long, context_management={
+            "edits": [{**edit, "pause_after_compaction": True}]}))
+        self.assertEqual(paused["stop_reason"], "compaction")
+        self.assertEqual([block["type"] for block in paused["content"]], ["compaction"])
+        self.assertEqual(len(self.provider.requests), num_requests + 1)
+
+
 class LocalTest(CompactionCase):
+    def test_the_local_engine_compacts_over_a_threshold(self):
+        running = self.start("local", self.tiny())
+        asked = self.responses(long_items(200), model="local", max_output_tokens=8,
+                               context_management=[{"type": "compaction",
+                                                    "compact_threshold": 300}])
+        reply, _ = self.ok("/v1/responses", asked, running=running)
+        self.assertEqual(reply["output"][0]["type"], "compaction")
+        response, data = self.post("/v1/responses", {**asked, "stream": True}, running=running)
+        self.assertEqual(response.status, 200, data)
+        self.assertEqual([event["sequence_number"] for _, event in events_of(data)],
+                         list(range(len(events_of(data)))))
+
     def test_the_local_engine_compacts(self):
         running = self.start("local", self.tiny())
         reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER], model="local"),

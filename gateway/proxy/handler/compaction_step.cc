@@ -7,9 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/proxy/handler/fold_runner.h"
 #include "gateway/proxy/handler/model_context.h"
+#include "gateway/proxy/handler/session_step.h"
+#include "gateway/session/compaction/inserted.h"
 #include "gateway/session/compaction/opened.h"
 #include "gateway/session/compaction/summary_request.h"
 
@@ -17,7 +20,9 @@ namespace kvgate::proxy::handler {
 
 namespace compaction = session::compaction;
 using compaction::Asked;
+using compaction::Covers;
 using compaction::Surface;
+using compaction::Threshold;
 using protocol::form::Dialect;
 using request::Response;
 using request::Route;
@@ -26,6 +31,7 @@ namespace {
 
 constexpr std::string_view kPurpose = "summary";  // a source of the ledger
 constexpr int64_t kSummaryTokens = 4096;          // or an eighth of the context, if that is less
+constexpr int64_t kContextPercent = 80;  // of the context, where a threshold says no number
 
 std::optional<Dialect> DialectOf(Route route) {
   if (route == Route::kResponses || route == Route::kInputTokens || route == Route::kCompact) {
@@ -109,6 +115,10 @@ Task<Result<CompactionStep::Outcome>> CompactionStep::Take() {
   const Result<void> opened = co_await Open(is_native);
   if (!opened) co_return opened.error();
   if (is_native) co_return is_compact ? Outcome::kForwards : Outcome::kGoesOn;
+  if (asked->surface == Surface::kNone && asked->threshold) {
+    Result<Outcome> outcome = co_await Bound(*asked);
+    co_return outcome;
+  }
   if (asked->surface == Surface::kNone) co_return Outcome::kGoesOn;
   const Result<void> compacted = co_await Compact(*asked);
   if (!compacted) co_return compacted.error();
@@ -135,28 +145,50 @@ Task<Result<void>> CompactionStep::Open(bool is_native) {
   co_return scanned;
 }
 
-int64_t CompactionStep::TokensMax() const {
-  const session::Sessions* const sessions = request_.environment().options.sessions;
+int64_t CompactionStep::ContextTokens() const {
   const std::string& model = request_.scan().model;
-  int64_t context = 0;
   if (!FoldTargetOf(request_, dialect_, model).is_local) {
-    context = ContextOf(request_, dialect_, model);
-  } else if (sessions != nullptr) {
-    context = sessions->local_model().context_tokens;
+    return ContextOf(request_, dialect_, model);
   }
-  return context > 0 ? std::min(kSummaryTokens, context / 8) : kSummaryTokens;
+  const session::Sessions* const sessions = request_.environment().options.sessions;
+  return sessions == nullptr ? 0 : sessions->local_model().context_tokens;
 }
 
-Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
+Task<int64_t> CompactionStep::NumTokens() {
+  const bool is_local = FoldTargetOf(request_, dialect_, request_.scan().model).is_local;
+  if (!is_local) {
+    const Result<service::Prompts::Known> known = co_await request_.Recognize();
+    co_return known ? known->num_tokens : 0;
+  }
+  if (request_.environment().options.sessions == nullptr) co_return 0;
+  session::Sessions::ComposeArgs args;
+  CountWithLocalModel(request_, dialect_, args);
+  Result<int64_t> tokens = 0;
+  std::function<void()> count = [&] { tokens = args.count(request_.body().text()); };
+  co_await request_.work().RunSized(request_.body().text().size(), std::move(count));
+  co_return tokens ? *tokens : 0;
+}
+
+std::string CompactionStep::Sealed(const std::string& text, Covers covers) const {
+  return compaction::Seal(*request_.environment().options.keyring,
+                          local::TenantOf(request_.caller().credential()),
+                          {.text = text, .covers = covers});
+}
+
+Task<Result<CompactionStep::Made>> CompactionStep::Summarise(std::string instructions,
+                                                             Response& refusal) {
   OwnRequests requests(request_, /*is_background=*/false);
   KeepingSink& sink = requests.sink();
   const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kPurpose);
+  const int64_t context_tokens = ContextTokens();
   Result<std::string> body = std::string();
   std::function<void()> write = [&] {
-    body = compaction::WriteRequest({.dialect = dialect_,
-                                     .body = request_.body().text(),
-                                     .instructions = asked.instructions,
-                                     .tokens_max = TokensMax()});
+    body = compaction::WriteRequest(
+        {.dialect = dialect_,
+         .body = request_.body().text(),
+         .instructions = instructions,
+         .tokens_max =
+             context_tokens > 0 ? std::min(kSummaryTokens, context_tokens / 8) : kSummaryTokens});
   };
   co_await request_.work().RunSized(request_.body().text().size(), std::move(write));
   if (!body) co_return body.error();
@@ -164,45 +196,94 @@ Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
   if (!replaced) co_return replaced.error();
   co_await Generation().Serve(*context);
   if (sink.status != 200) {
-    // Whoever was asked says what is wrong, in the caller's dialect.
-    Response refusal{.status = sink.status, .body = sink.body};
-    if (refusal.body.empty()) refusal = request::StatusResponse(sink.status, "No summary came.");
-    co_await request_.Reply(std::move(refusal));
-    co_return Result<void>();
+    refusal = sink.body.empty() ? request::StatusResponse(sink.status, "No summary came.")
+                                : Response{.status = sink.status, .body = sink.body};
+    co_return MakeError(
+        ErrorCode::kUnavailable, "proxy",
+        fmt::format("the request for the summary was answered with status {}", sink.status));
   }
-  const Result<session::log::Summary> summary = compaction::ReadSummary(dialect_, sink.body);
+  Result<session::log::Summary> summary = compaction::ReadSummary(dialect_, sink.body);
   if (!summary) {
     co_return MakeError(ErrorCode::kUnavailable, "proxy",
                         fmt::format("The model has written no summary: {}. Try again, or with "
                                     "another model.",
                                     summary.error().detail));
   }
+  co_return Made{.summary = *std::move(summary), .answer = std::move(sink.body)};
+}
+
+Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
+  Response refusal;
+  const Result<Made> made = co_await Summarise(asked.instructions, refusal);
+  if (!made && refusal.status != 200) {
+    // Whoever was asked says what is wrong, in the caller's dialect.
+    co_await request_.Reply(std::move(refusal));
+    co_return Result<void>();
+  }
+  if (!made) co_return made.error();
+  const session::log::Summary& summary = made->summary;
   request_.notes().compaction =
-      fmt::format("done;before={};after={}", summary->tokens.input, summary->tokens.output);
+      fmt::format("done;before={};after={}", summary.tokens.input, summary.tokens.output);
   const bool streams = asked.surface != Surface::kCompact && request_.scan().stream;
-  Response response{.body = Answer(asked, *summary, sink.body)};
+  // What an agent keeps in front of an item of Responses are its user's words.
+  const bool is_messages = dialect_ == Dialect::kMessages;
+  const std::string sealed =
+      Sealed(summary.text, is_messages ? Covers::kAll : Covers::kBesidesUser);
+  Response response{.body = compaction::WriteAnswer({.surface = asked.surface,
+                                                     .streams = streams,
+                                                     .request_id = request_.head().request_id,
+                                                     .body = request_.body().text(),
+                                                     .answer = made->answer,
+                                                     .summary = summary.text,
+                                                     .sealed = sealed})};
   if (streams) response.content_type = "text/event-stream";
   co_await request_.Reply(std::move(response));
   co_return Result<void>();
 }
 
-std::string CompactionStep::Answer(const Asked& asked, const session::log::Summary& summary,
-                                   std::string_view answer) const {
-  // What an agent keeps in front of the item of Responses are its user's words.
-  const bool is_messages = dialect_ == Dialect::kMessages;
-  const compaction::SealedSummary plain{
-      .text = summary.text,
-      .covers = is_messages ? compaction::Covers::kAll : compaction::Covers::kBesidesUser};
-  const std::string sealed =
-      compaction::Seal(*request_.environment().options.keyring,
-                       local::TenantOf(request_.caller().credential()), plain);
-  return compaction::WriteAnswer({.surface = asked.surface,
-                                  .streams = request_.scan().stream,
-                                  .request_id = request_.head().request_id,
-                                  .body = request_.body().text(),
-                                  .answer = answer,
-                                  .summary = summary.text,
-                                  .sealed = sealed});
+Task<Result<CompactionStep::Outcome>> CompactionStep::Bound(const Asked& asked) {
+  const Threshold& threshold = *asked.threshold;
+  // Of a session and of what goes on by an id the window is bounded already, and counting needs no
+  // answer.
+  const bool is_answered =
+      request_.place().route == Route::kResponses || request_.place().route == Route::kMessages;
+  int64_t tokens = 0;
+  if (is_answered && !asked.is_chained && !SessionStep::IsWanted(request_)) {
+    tokens = co_await NumTokens();
+  }
+  const int64_t own = ContextTokens() * kContextPercent / 100;
+  const int64_t most = threshold.tokens > 0 ? threshold.tokens : own;
+  const bool is_over = tokens > 0 && most > 0 && tokens >= most;
+  Response refusal;
+  Result<Made> made = MakeError(ErrorCode::kUnavailable, "proxy", "it is not due");
+  if (is_over) made = co_await Summarise(threshold.instructions, refusal);
+  std::string body = compaction::WithoutAsking(dialect_, request_.body().text());
+  if (is_over && !made) {
+    KVGATE_LOG(kWarning, "proxy", "request {} is not compacted: {}", request_.head().request_id,
+               made.error().detail);
+  }
+  if (made) {
+    const std::string text = compaction::WithNewest(dialect_, body, made->summary.text);
+    compaction::Insertion insertion{.dialect = dialect_,
+                                    .request_id = request_.head().request_id,
+                                    .summary = text,
+                                    .sealed = Sealed(text, Covers::kAll),
+                                    .tokens = made->summary.tokens};
+    request_.notes().compaction =
+        fmt::format("done;before={};after={}", tokens, made->summary.tokens.output);
+    if (threshold.pauses) {
+      const bool streams = request_.scan().stream;
+      Response response{.body = compaction::WritePaused(insertion, request_.scan().model, streams)};
+      if (streams) response.content_type = "text/event-stream";
+      co_await request_.Reply(std::move(response));
+      co_return Outcome::kAnswered;
+    }
+    body = compaction::InPlace(dialect_, body, text);
+    request_.notes().inserted = std::move(insertion);
+  }
+  const Result<void> replaced = request_.ReplaceBody(std::move(body));
+  if (!replaced) co_return replaced.error();
+  co_return Outcome::kGoesOn;
 }
 
 }  // namespace kvgate::proxy::handler

@@ -11,6 +11,7 @@
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/proxy/handler/own_request.h"
 #include "gateway/session/compaction/asked.h"
+#include "gateway/session/compaction/sealed_summary.h"
 #include "gateway/session/log/logged_turn.h"
 
 namespace kvgate::proxy::handler {
@@ -27,18 +28,33 @@ class CompactionStep {
   Task<Outcome> Begin();
 
  private:
+  using Dialect = protocol::form::Dialect;
+
+  // A summary, and the answer that it was read from.
+  struct Made {
+    session::log::Summary summary;
+    std::string answer = {};
+  };
+
   Task<Result<Outcome>> Take();
   // Opens what the body holds. Fails as OpenBody does.
   Task<Result<void>> Open(bool is_native);
-  // Asks for the summary and answers with it.
+  // Asks the request's target for the summary of its prompt. Where that refuses, `refusal` is what
+  // it says.
+  Task<Result<Made>> Summarise(std::string instructions, request::Response& refusal);
+  // Answers with a compaction and nothing else.
   Task<Result<void>> Compact(const session::compaction::Asked& asked);
-  // Makes the whole answer, once the summary is there.
-  std::string Answer(const session::compaction::Asked& asked, const session::log::Summary& summary,
-                     std::string_view answer) const;
-  int64_t TokensMax() const;
+  // Puts a summary in the place of a prompt that has grown over the threshold. A summary that does
+  // not come leaves the prompt as it is.
+  Task<Result<Outcome>> Bound(const session::compaction::Asked& asked);
+  // The tokens of the prompt; 0: they are not known.
+  Task<int64_t> NumTokens();
+  // The context of the model, in tokens; 0: it is not known.
+  int64_t ContextTokens() const;
+  std::string Sealed(const std::string& text, session::compaction::Covers covers) const;
 
   RequestContext& request_;
-  protocol::form::Dialect dialect_ = protocol::form::Dialect::kResponses;
+  Dialect dialect_ = Dialect::kResponses;
 };
 
 }  // namespace kvgate::proxy::handler

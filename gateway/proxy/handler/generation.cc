@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "gateway/proxy/handler/compaction_step.h"
+#include "gateway/proxy/provider/compacted_answer.h"
 #include "gateway/proxy/provider/session_answer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
@@ -213,7 +214,7 @@ Task<bool> RequestRouter::AskUpstream(UpstreamAnswer::Options options) {
 
 Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
   if (session_.turn() == nullptr) {
-    const bool is_answered = co_await provider::Deliver(answer, request_);
+    const bool is_answered = co_await DeliverAlone(answer);
     if (request_.environment().options.sessions != nullptr) session_.AfterAnswer();
     co_return is_answered;
   }
@@ -221,6 +222,16 @@ Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
                                    session_.turn());
   const bool is_answered = co_await provider::Deliver(recorded, request_);
   session_.AfterAnswer();
+  co_return is_answered;
+}
+
+Task<bool> RequestRouter::DeliverAlone(provider::Answer& answer) {
+  if (!request_.notes().inserted) {
+    const bool is_answered = co_await provider::Deliver(answer, request_);
+    co_return is_answered;
+  }
+  provider::CompactedAnswer compacted(request_, answer, *request_.notes().inserted);
+  const bool is_answered = co_await provider::Deliver(compacted, request_);
   co_return is_answered;
 }
 

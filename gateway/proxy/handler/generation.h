@@ -23,6 +23,8 @@ class RequestRouter {
  private:
   // Takes an answer to the sink, and into the request's session if it has one.
   Task<bool> DeliverFrom(provider::Answer& answer);
+  // Takes it to the sink, with what goes out in front of it.
+  Task<bool> DeliverAlone(provider::Answer& answer);
   // The route of the model; null if it has none.
   route::Route* ModelRoute() const;
   bool RunsLocally() const;

@@ -105,6 +105,7 @@ Result<Asked> ReadResponses(bool is_compact, const RawObject& body) {
     if (!is_compact) asked.surface = Surface::kTrigger;
   }
   const std::string_view conversation = body.At("conversation");
+  asked.is_chained = !conversation.empty() || !body.At("previous_response_id").empty();
   KVGATE_TRY_VOID(ReadManagement(body.At("context_management"), asked));
   if (asked.surface != Surface::kNone && !conversation.empty()) {
     return Wrong("conversation",
@@ -214,15 +215,50 @@ Result<Asked> ReadMessagesBody(const RawObject& body) {
   return asked;
 }
 
-bool Contains(std::string_view text, std::string_view what) {
-  return memmem(text.data(), text.size(), what.data(), what.size()) != nullptr;
+// --- A glance
+
+// All that concerns compactions is named by a string that begins so. JSON in a string, as of a
+// file's text, has a backslash in front of its quotes, which changes nothing here.
+constexpr std::string_view kMarks[] = {"\"compaction", "\"context_"};
+constexpr size_t kReach = 11;  // bytes that a place is known by
+
+// Every request is looked at, so this takes sixteen places at a time: searching twice for a text
+// takes more than twice as long.
+using Places = uint8_t __attribute__((vector_size(16)));
+constexpr size_t kPlaces = sizeof(Places);
+
+Places At(const char* bytes) {
+  Places places;
+  std::memcpy(&places, bytes, sizeof(places));
+  return places;
+}
+
+// True if one of the places may be the beginning of a mark: three of its bytes are.
+bool MayBegin(const char* bytes) {
+  const auto is = [&](size_t distance, char byte) {
+    return static_cast<Places>(At(bytes + distance) == static_cast<uint8_t>(byte));
+  };
+  const Places quotes = is(0, '"');
+  const Places found = quotes & ((is(4, 'p') & is(10, 'n')) | (is(6, 'x') & is(8, '_')));
+  std::array<uint64_t, 2> halves = {};
+  std::memcpy(halves.data(), &found, sizeof(found));
+  return (halves[0] | halves[1]) != 0;
+}
+
+bool HasMark(std::string_view text) {
+  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](std::string_view mark) {
+    return text.find(mark) != std::string_view::npos;
+  });
 }
 
 }  // namespace
 
 bool MayConcern(std::string_view body) {
-  return Contains(body, "\"compaction") || Contains(body, "_compaction\"") ||
-         Contains(body, "\"context_management");
+  size_t at = 0;
+  for (; at + kPlaces + kReach <= body.size(); at += kPlaces) {
+    if (MayBegin(body.data() + at) && HasMark(body.substr(at, kPlaces + kReach))) return true;
+  }
+  return HasMark(body.substr(at));
 }
 
 Result<Asked> ReadAsked(Dialect dialect, bool is_compact, std::string_view body) {

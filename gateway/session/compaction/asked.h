@@ -33,6 +33,7 @@ struct Asked {
   Surface surface = Surface::kNone;
   std::string instructions = {};  // of its caller, for the summary
   std::optional<Threshold> threshold = {};
+  bool is_chained = false;  // what comes before is kept elsewhere, and named
 
   bool is_any() const { return surface != Surface::kNone || threshold.has_value(); }
 };

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/session/summary/summary_text.h"
 #include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
+#include "gateway/session/transcript/spoken.h"
 
 namespace kvgate::session::compaction {
 
@@ -24,6 +26,7 @@ using transcript::RawObject;
 namespace {
 
 constexpr std::string_view kSource = "session";
+constexpr size_t kNewestBytesMax = size_t{32} << 10;
 constexpr std::string_view kForeign =
     "is a compaction that only the provider that made it can read, and this request goes to "
     "another one. Send the conversation to a model of that provider, leave the item out, or begin "
@@ -186,6 +189,14 @@ Result<std::optional<std::string>> OpenBlocks(const OpenArgs& args, std::vector<
   return std::optional(Rewritten(args, rest));
 }
 
+std::vector<Message> MessagesOf(Dialect dialect, std::string_view body) {
+  const Result<transcript::RequestBody> read = transcript::ReadBody(dialect, body);
+  if (!read) return {};
+  std::vector<Message> messages = read->frame.head;
+  messages.insert(messages.end(), read->messages.begin(), read->messages.end());
+  return messages;
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> OpenBody(const OpenArgs& args) {
@@ -201,6 +212,26 @@ Result<std::optional<std::string>> OpenBody(const OpenArgs& args) {
   if (!messages) return std::optional<std::string>();
   return is_responses ? OpenItems(args, *std::move(messages))
                       : OpenBlocks(args, *std::move(messages));
+}
+
+std::string WithNewest(Dialect dialect, std::string_view body, std::string_view summary) {
+  std::string out(summary);
+  const std::vector<Message> messages = MessagesOf(dialect, body);
+  if (messages.empty() || messages.back().kind != Kind::kUser) return out;
+  const std::string text = transcript::TextOf(messages.back());
+  if (text.empty()) return out;
+  out += "\n\n## The newest message, word for word\n";
+  out += text.substr(0, Utf8CutBefore(text, std::min(text.size(), kNewestBytesMax)));
+  return out;
+}
+
+std::string InPlace(Dialect dialect, std::string_view body, std::string_view summary) {
+  const std::vector<Message> messages = MessagesOf(dialect, body);
+  std::vector<Message> out = FrontOf(messages, Covers::kAll);
+  std::vector<Message> rest;
+  summary::PutInFront(dialect, summary, rest);
+  out.insert(out.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  return Rewritten({.dialect = dialect, .body = body, .open = {}}, out);
 }
 
 }  // namespace kvgate::session::compaction

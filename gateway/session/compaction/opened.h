@@ -30,4 +30,10 @@ struct OpenArgs {
 // changed.
 Result<std::optional<std::string>> OpenBody(const OpenArgs& args);
 
+// The summary with the newest message of the body's user behind it, word for word, because that is
+// what is to be answered; as it is if somebody else spoke last.
+std::string WithNewest(Dialect dialect, std::string_view body, std::string_view summary);
+// The body with the summary in the place of all its messages, as OpenBody leaves it behind them.
+std::string InPlace(Dialect dialect, std::string_view body, std::string_view summary);
+
 }  // namespace kvgate::session::compaction

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-
+#include "tests/gateway/proxy/provider/told_answer.h"
 #include "tests/gateway/proxy/session_proxy.h"
 
 namespace kvgate::proxy::provider {
@@ -12,28 +11,8 @@ namespace {
 
 using test::SessionProxy;
 using test::TestSink;
+using test::ToldAnswer;
 using ::testing::HasSubstr;
-
-// An answer as it is told.
-class ToldAnswer final : public Answer {
- public:
-  Begun begun = {};
-  std::deque<std::string> pieces;
-  bool is_cut = false;  // fails behind the last piece
-  std::optional<Fate> fate;
-
-  Task<Begun> Begin() override { co_return begun; }
-  Task<Result<Piece>> Next() override {
-    if (pieces.empty()) co_return MakeError(ErrorCode::kUnavailable, "test", "the upstream left");
-    text_ = std::move(pieces.front());
-    pieces.pop_front();
-    co_return Piece{.bytes = text_, .is_last = pieces.empty() && !is_cut};
-  }
-  void End(Fate how) override { fate = how; }
-
- private:
-  std::string text_;
-};
 
 class SessionAnswerTest : public ::testing::Test {
  protected:
@@ -59,11 +38,7 @@ class SessionAnswerTest : public ::testing::Test {
   }
   void Forward(int status, upstream::wire::HeaderFields head) {
     fields = std::move(head);
-    told.begun = {.kind = Begun::Kind::kPieces,
-                  .head = {.kind = request::AnswerHead::Kind::kForwarded,
-                           .info = {},
-                           .status = status,
-                           .fields = &fields}};
+    told.Forward(status, fields);
   }
 
   SessionProxy session;

@@ -21,6 +21,20 @@ TEST(AskedTest, AGlanceFindsWhatMayConcern) {
   EXPECT_FALSE(MayConcern(""));
 }
 
+TEST(AskedTest, AGlanceMissesNoPlace) {
+  for (const std::string mark : {"\"compaction", "\"context_"}) {
+    for (size_t size = 0; size < 70; ++size) {
+      for (size_t at = 0; at + mark.size() <= size; ++at) {
+        std::string body(size, '"');
+        body.replace(at, mark.size(), mark);
+        EXPECT_TRUE(MayConcern(body)) << size << " " << at;
+        body[at + mark.size() - 1] = '"';
+        EXPECT_FALSE(MayConcern(body)) << size << " " << at;
+      }
+    }
+  }
+}
+
 TEST(AskedTest, ATriggerIsTheLastItem) {
   const auto asked = ReadAsked(Dialect::kResponses, false,
                                R"({"input":[{"role":"user"},{"type":"compaction_trigger"}]})");
