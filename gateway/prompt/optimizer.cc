@@ -88,6 +88,7 @@ struct Known {
   std::vector<Identity> keys = {};                 // Recognition::LookedUp
   history::ConversationMemory::Branches branches;  // of all conversations that it may go on
   history::Chosen chosen;
+  bool goes_on = false;  // its conversation has begun
   history::Past::Standing standing = history::Past::Standing::kUnknown;
 };
 
@@ -372,10 +373,11 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
   if (known.found.may_go_on()) known.branches = conversations.Find(known.keys);
   if (args.read != nullptr) history::AddUnknown(*args.read, known.branches);
   known.chosen = history::ChooseBranch(known.branches, args.body, layout, known.found);
-  // A request that leaves its history to the provider goes on by definition.
-  const bool goes_on = !known.found.holds_history || history::IsUnderWay(layout);
-  const bool may_be_past = options.past != nullptr && goes_on;
-  if (may_be_past && !known.chosen.extends) {
+  // A request that leaves its history to the provider goes on by definition. One that begins afresh
+  // under a name may be any of its conversations, all of which have to be known to tell which.
+  known.goes_on = !known.found.holds_history || history::IsUnderWay(layout);
+  const bool may_be_past = known.goes_on || !known.found.by_content();
+  if (options.past != nullptr && may_be_past && !known.chosen.extends) {
     known.standing = options.past->Find({.keys = known.keys, .known = known.branches});
   }
   return known;
@@ -392,9 +394,9 @@ Terms Optimizer::Impl::TermsOf(const OptimizeArgs& args, const RequestLayout& la
     terms.rules_off = before->rules_off;
     terms.is_lost = before->is_lost || (before->is_restored && !history::Follows(*before, layout));
   } else if (options.past != nullptr) {
-    terms.is_lost = known.standing == Standing::kLost ||
-                    (known.standing == Standing::kKept && args.is_recalled);
-    terms.joins = known.found.holds_history && history::IsUnderWay(layout);
+    terms.is_lost = known.goes_on && (known.standing == Standing::kLost ||
+                                      (known.standing == Standing::kKept && args.is_recalled));
+    terms.joins = known.found.holds_history && known.goes_on;
     if (!options.past->CanKeep()) terms.mode = Mode::kObserve;
   }
   if (terms.is_lost || args.is_fixed) terms.mode = Mode::kObserve;

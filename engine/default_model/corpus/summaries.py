@@ -25,7 +25,8 @@ def constant(path, name):
     return joined.replace("\\n", "\n").replace('\\"', '"')
 
 
-ASK, ABOVE = constant("summary_prompt.cc", "kText"), constant("summary_prompt.cc", "kAbove")
+ASK = constant("summary_prompt.cc", "kText") + constant("summary_prompt.cc", "kHeadings")
+ABOVE = constant("summary_prompt.cc", "kAbove")
 BEGIN, END = constant("summary_text.cc", "kBegin"), constant("summary_text.cc", "kEnd")
 
 GOALS = Patterns([

@@ -41,6 +41,18 @@ std::optional<Dialect> DialectOf(Route route) {
   return std::nullopt;
 }
 
+// Ends the request for a summary whose client has left, or whose server ends.
+class Leaving final : public request::Watcher {
+ public:
+  explicit Leaving(KeepingSink& sink) : sink_(sink) {}
+
+ private:
+  void OnGone() override { sink_.Cancel(); }
+  void OnEnd() override { sink_.Cancel(); }
+
+  KeepingSink& sink_;
+};
+
 // True for providers that make compactions in this dialect, and read their own. A server of an
 // unknown address counts as its dialect's provider only where its settings say so.
 bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
@@ -194,7 +206,13 @@ Task<Result<CompactionStep::Made>> CompactionStep::Summarise(std::string instruc
   if (!body) co_return body.error();
   const Result<void> replaced = context->ReplaceBody(*std::move(body));
   if (!replaced) co_return replaced.error();
+  Leaving leaving(sink);
+  request_.sink().Watch(&leaving);
   co_await Generation().Serve(*context);
+  request_.sink().Watch(nullptr);
+  if (sink.is_gone()) {
+    co_return MakeError(ErrorCode::kUnavailable, "proxy", "The server ends; try again.");
+  }
   if (sink.status != 200) {
     refusal = sink.body.empty() ? request::StatusResponse(sink.status, "No summary came.")
                                 : Response{.status = sink.status, .body = sink.body};

@@ -4,7 +4,7 @@
 // refuses nothing. Among the default seeds are helpers that go on from what their caller has sent,
 // conversations without a name whose beginning changes, one with a name whose client says something
 // else from the second request on (8), and a helper in its caller's session that compacts as its
-// caller has (69).
+// caller has (69), also behind a kill (132).
 //
 //   KVGATE_AGENT_SEED=17      runs another seed alone
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ class KilledAgents : public ::testing::TestWithParam<Kind> {};
 std::vector<uint32_t> Seeds() {
   const char* one = std::getenv("KVGATE_AGENT_SEED");
   if (one != nullptr) return {static_cast<uint32_t>(std::atoi(one))};
-  return {1, 8, 18, 35, 43, 69};
+  return {1, 8, 18, 35, 43, 69, 132};
 }
 
 TEST_P(KilledAgents, WhatIsSentExtendsWhatWasSent) {

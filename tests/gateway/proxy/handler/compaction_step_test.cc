@@ -65,6 +65,17 @@ TEST_F(CompactionStepTest, AnItemThatDoesNotOpenIsRefusedByItsPlace) {
   EXPECT_EQ(json::parse(sink_->body)["error"]["param"], "input[0].encrypted_content");
 }
 
+TEST(CompactionStep, AClientThatLeavesEndsTheSummary) {
+  const auto ring = Keyring::Generate();
+  TestProxy proxy({.script = {.piece_delay = std::chrono::milliseconds(10), .forever = true},
+                   .options = {.keyring = ring.get()}});
+  TestSink sink(proxy.io());
+  boost::asio::steady_timer timer(proxy.io(), std::chrono::milliseconds(100));
+  timer.async_wait([&](const boost::system::error_code&) { sink.Leave(); });
+  proxy.Serve({.path = "/v1/responses", .body = kAsking.dump()}, sink);
+  EXPECT_EQ(sink.status, 0) << sink.body;
+}
+
 TEST(CompactionStep, WithoutASecretNoneAreMade) {
   TestProxy proxy;
   TestSink sink(proxy.io());
