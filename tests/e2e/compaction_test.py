@@ -272,6 +272,16 @@ class MessagesTest(CompactionCase):
         self.assertEqual(self.sent()["compaction"], SUMMARIZE)
         self.assertEqual(len(self.sent()["messages"]), len(MESSAGES))
 
+    def test_a_model_that_calls_a_tool_instead_is_asked_once_more(self):
+        tools = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}]
+        # The simulated model does so for these words, in the last message.
+        asked = {"type": "summarize", "instructions": "Please call the tool."}
+        reply, _ = self.ok(self.PATH, self.messages(compaction=asked, tools=tools))
+        self.assertEqual(reply["content"][0]["type"], "compaction")
+        self.assertIn("tools", self.sent(-2))
+        self.assertNotIn("tools", self.sent())
+        self.assertIn("User: Now the tests.", json.dumps(self.sent()["messages"]))
+
     def test_what_goes_wrong_upstream_is_said(self):
         self.provider.faults.append("status:429")
         response, data = self.post(self.PATH, self.messages(compaction=SUMMARIZE))

@@ -189,6 +189,15 @@ std::string CompactionStep::Sealed(const std::string& text, Covers covers) const
 
 Task<Result<CompactionStep::Made>> CompactionStep::Summarise(std::string instructions,
                                                              Response& refusal) {
+  Result<Made> made = co_await AskFor(instructions, /*only_part=*/false, refusal);
+  const bool is_written = made || refusal.status != 200 || request_.sink().is_gone();
+  if (is_written || made.error().code != ErrorCode::kUnavailable) co_return made;
+  made = co_await AskFor(std::move(instructions), /*only_part=*/true, refusal);
+  co_return made;
+}
+
+Task<Result<CompactionStep::Made>> CompactionStep::AskFor(std::string instructions, bool only_part,
+                                                          Response& refusal) {
   OwnRequests requests(request_, /*is_background=*/false);
   KeepingSink& sink = requests.sink();
   const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kPurpose);
@@ -200,7 +209,8 @@ Task<Result<CompactionStep::Made>> CompactionStep::Summarise(std::string instruc
          .body = request_.body().text(),
          .instructions = instructions,
          .tokens_max =
-             context_tokens > 0 ? std::min(kSummaryTokens, context_tokens / 8) : kSummaryTokens});
+             context_tokens > 0 ? std::min(kSummaryTokens, context_tokens / 8) : kSummaryTokens,
+         .only_part = only_part});
   };
   co_await request_.work().RunSized(request_.body().text().size(), std::move(write));
   if (!body) co_return body.error();

@@ -39,9 +39,10 @@ class CompactionStep {
   Task<Result<Outcome>> Take();
   // Opens what the body holds. Fails as OpenBody does.
   Task<Result<void>> Open(bool is_native);
-  // Asks the request's target for the summary of its prompt. Where that refuses, `refusal` is what
-  // it says.
+  // Asks the request's target for the summary of its prompt, and once more in other words if it
+  // writes none. Where it refuses, `refusal` is what it says.
   Task<Result<Made>> Summarise(std::string instructions, request::Response& refusal);
+  Task<Result<Made>> AskFor(std::string instructions, bool only_part, request::Response& refusal);
   // Answers with a compaction and nothing else.
   Task<Result<void>> Compact(const session::compaction::Asked& asked);
   // Puts a summary in the place of a prompt that has grown over the threshold. A summary that does

@@ -211,7 +211,8 @@ Result<std::string> WriteRequest(const SummaryRequest& args) {
                             .messages = read.messages,
                             .folded = read.messages,
                             .prompt = prompt,
-                            .tokens_max = TokensMaxOf(args, *body, read)})
+                            .tokens_max = TokensMaxOf(args, *body, read),
+                            .only_part = args.only_part})
       .body;
 }
 

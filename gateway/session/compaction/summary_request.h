@@ -18,6 +18,9 @@ struct SummaryRequest {
   std::string_view body;  // as its caller wrote it, its compactions opened
   std::string_view instructions = {};
   int64_t tokens_max = 0;  // that the summary may have where the body sets no limit of its own
+  // The conversation is told in one message, without its tools: for a model that has called one
+  // instead of writing.
+  bool only_part = false;
 };
 // Returns the body of the request. Fails with kInvalidArgument if there is nothing to summarise.
 Result<std::string> WriteRequest(const SummaryRequest& args);
