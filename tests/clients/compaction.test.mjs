@@ -23,7 +23,7 @@ after(async () => {
   await local.stop();
 });
 
-const places = () => [["a chat-only upstream", provider.url, "gpt-4o"],
+const places = () => [["a chat-only upstream", provider.urls.through, "gpt-4o"],
   ["the local engine", local.url, "local"]];
 const openai = (url) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "sk-a", maxRetries: 0 });
 const said = [

@@ -10,26 +10,11 @@ import { listening, startGateway } from "./kvgate.mjs";
 
 const SIMULATOR = fileURLToPath(new URL("../support/provider_simulator.py", import.meta.url));
 
-export async function startProvider() {
+// The provider with its upstreams as a configuration says them, whose @ is its address.
+async function start(config) {
   const child = spawn("python3", [SIMULATOR], { stdio: ["pipe", "pipe", "inherit"] });
   const direct = `http://${await listening(child)}`;
-  const gateway = await startGateway(`
-[[upstream]]
-name = "open"
-dialect = "openai"
-base_url = "${direct}/v1"
-models = ["gpt-*", "text-*"]
-mode = "observe"
-breaker_failures = 0
-forward_unknown = true
-[[upstream]]
-name = "anthropic"
-dialect = "anthropic"
-base_url = "${direct}"
-models = ["claude-*"]
-mode = "observe"
-breaker_failures = 0
-`);
+  const gateway = await startGateway(config.replaceAll("@", direct));
   const control = async (path, options) => (await fetch(`${direct}/sim/${path}`, options)).json();
   return {
     urls: { direct, through: gateway.url },
@@ -45,26 +30,33 @@ breaker_failures = 0
   };
 }
 
-// The provider as a server that knows only chats, whatever model it is asked for, behind kvgate.
-export async function startChatProvider() {
-  const child = spawn("python3", [SIMULATOR], { stdio: ["pipe", "pipe", "inherit"] });
-  const direct = `http://${await listening(child)}`;
-  const gateway = await startGateway(`
+export const startProvider = () => start(`
+[[upstream]]
+name = "open"
+dialect = "openai"
+base_url = "@/v1"
+models = ["gpt-*", "text-*"]
+mode = "observe"
+breaker_failures = 0
+forward_unknown = true
+[[upstream]]
+name = "anthropic"
+dialect = "anthropic"
+base_url = "@"
+models = ["claude-*"]
+mode = "observe"
+breaker_failures = 0
+`);
+
+// A server that knows only chats, whatever model it is asked for.
+export const startChatProvider = () => start(`
 [[upstream]]
 name = "chat"
 dialect = "openai"
 provider = "vllm"
-base_url = "${direct}/v1"
+base_url = "@/v1"
 endpoints = ["chat"]
 `);
-  return {
-    url: gateway.url,
-    stop: async () => {
-      await gateway.stop();
-      child.stdin.end();
-    },
-  };
-}
 
 // Runs a case against the provider and through kvgate, each with a credential of its own (caches
 // belong to credentials) and compares what came of it and what the provider was sent. `run` gets

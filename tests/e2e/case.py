@@ -5,6 +5,7 @@ Without a binary a test skips by name; with KVGATE_E2E_REQUIRED=1 (scripts/test)
 
 import os
 import random
+import secrets
 import shutil
 import statistics
 import tempfile
@@ -90,6 +91,27 @@ class Case(unittest.TestCase):
 
     def slow(self):
         return self.model(SLOW, "slow")
+
+    def share_a_secret(self):
+        """Arguments of servers that open what another one has sealed."""
+        os.environ["KVGATE_TEST_SECRET"] = secrets.token_hex(32)
+        self.addCleanup(os.environ.pop, "KVGATE_TEST_SECRET")
+        return ["--secret-env", "KVGATE_TEST_SECRET"]
+
+    def upstreams(self, url, rows):
+        """The arguments of a server in front of a provider at `url`: each row is a dialect, the
+        models and further settings, whose upstream is named as the row and never rests."""
+        config = self.folder / "kvgate.toml"
+        config.write_text("".join(f"""
+[[upstream]]
+name = "{name}"
+dialect = "{dialect}"
+base_url = "{url}{'/v1' if dialect == 'openai' else ''}"
+models = ["{models}"]
+breaker_failures = 0
+{settings}
+""" for name, (dialect, models, settings) in rows.items()))
+        return ["--config", str(config)]
 
     def serve(self, model=None, data_dir=None, arguments=()):
         """A running server that is killed at the end of the test."""

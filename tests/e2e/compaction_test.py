@@ -6,11 +6,12 @@ callers, of other providers."""
 import http.client
 import json
 import sys
+import threading
 import unittest
 from pathlib import Path
 
 import server
-from case import Case, text_of
+from case import Case, text_of, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
@@ -51,21 +52,10 @@ class CompactionCase(Case):
         super().setUp()
         self.provider = Simulator().__enter__()
         self.addCleanup(self.provider.__exit__)
-        config = self.folder / "kvgate.toml"
-        config.write_text("".join(f"""
-[[upstream]]
-name = "{name}"
-dialect = "{dialect}"
-provider = "{provider}"
-base_url = "{self.provider.url}{path}"
-models = ["{model}"]
-breaker_failures = 0
-{more}
-""" for name, dialect, provider, path, model, more in (
-            ("chat", "openai", "vllm", "/v1", "chat-*", 'endpoints = ["chat"]'),
-            ("openai", "openai", "openai", "/v1", "gpt-*", ""),
-            ("claude", "anthropic", "anthropic", "", "claude-*", ""))))
-        self.arguments = ["--config", str(config)]
+        self.arguments = self.upstreams(self.provider.url, {
+            "chat": ("openai", "chat-*", 'provider = "vllm"\nendpoints = ["chat"]'),
+            "openai": ("openai", "gpt-*", 'provider = "openai"'),
+            "claude": ("anthropic", "claude-*", 'provider = "anthropic"')})
         self.running = self.start("data")
 
     def start(self, data, model=None):
@@ -183,6 +173,53 @@ class ResponsesTest(CompactionCase):
         self.assertIn("store.secret_env", error["message"])
         damaged = [{**items[0], "encrypted_content": items[0]["encrypted_content"][:-8]}, items[1]]
         self.refused("/v1/responses", self.responses(damaged), running=running)
+
+    def test_gateways_with_one_secret_open_each_others(self):
+        self.arguments += self.share_a_secret()
+        one, other = self.start("one"), self.start("two")
+        reply, _ = self.ok("/v1/responses", self.responses([*ITEMS, TRIGGER]), running=one)
+        one.kill()
+        items = [*reply["output"], {"role": "user", "content": "Go on."}]
+        self.ok("/v1/responses", self.responses(items), running=other)
+        self.assertIn("<summary>", json.dumps(self.sent()))
+
+    def test_a_kill_while_the_summary_is_written_costs_only_that(self):
+        self.provider.faults.append("slow:20")
+        body = self.responses([*ITEMS, TRIGGER])
+        begun = len(self.provider.requests)
+        lost = threading.Thread(target=self.lost, args=(body,))
+        lost.start()
+        wait_until(lambda: len(self.provider.requests) > begun, "the summary is asked for")
+        self.running.kill()
+        lost.join()
+        self.running = self.start("data")
+        reply, _ = self.ok("/v1/responses", body)
+        self.assertEqual([item["type"] for item in reply["output"]], ["compaction"])
+
+    def lost(self, body):
+        with self.assertRaises((http.client.HTTPException, OSError)):
+            self.post("/v1/responses", body)
+
+    def test_what_is_wrong_is_said_with_its_place(self):
+        item = {"type": "compaction", "encrypted_content": "kvg1.x"}
+        for field, body in (
+                ("input", {"model": "chat-1", "input": 7}),
+                ("input", {"model": "chat-1", "input": []}),
+                ("input", {"model": "chat-1", "input": [7]}),
+                ("input[0].encrypted_content", self.responses([item])),
+                ("context_management", self.responses(context_management={})),
+                ("context_management.type", self.responses(context_management=[{"type": 7}])),
+                ("context_management.compact_threshold", self.responses(context_management=[
+                    {"type": "compaction", "compact_threshold": "much"}]))):
+            for path in ("/v1/responses/compact", "/v1/responses"):
+                if path == "/v1/responses" and field == "input":
+                    continue  # as without compactions
+                with self.subTest(path=path, body=body):
+                    error = self.refused(path, body)
+                    self.assertTrue(error["param"].startswith(field), error)
+        response, data = self.post("/v1/responses/compact", [])
+        self.assertEqual(response.status, 400, data)
+        self.ok("/v1/responses", self.responses())
 
     def test_the_providers_own_go_to_it_and_nowhere_else(self):
         foreign = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAB"}

@@ -7,7 +7,6 @@ import concurrent.futures
 import hashlib
 import json
 import os
-import secrets
 import subprocess
 import time
 import unittest
@@ -116,12 +115,6 @@ class PinTest(Case):
         running.restart()
         self.assertFalse(self.prefixes(running)[pinned["id"]]["pinned"])
         self.assertEqual(running.stats()["store"]["pins"], 0)
-
-    def share_a_secret(self):
-        """Arguments of servers that open what another one exports."""
-        os.environ["KVGATE_TEST_SECRET"] = secrets.token_hex(32)
-        self.addCleanup(os.environ.pop, "KVGATE_TEST_SECRET")
-        return ["--secret-env", "KVGATE_TEST_SECRET"]
 
     def test_an_exported_prefix_is_a_disk_hit_in_another_data_directory(self):
         shared = self.share_a_secret()

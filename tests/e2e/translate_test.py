@@ -149,23 +149,13 @@ class TranslateTest(Case):
         super().setUp()
         self.provider = Simulator().__enter__()
         self.addCleanup(self.provider.__exit__)
-        config = self.folder / "kvgate.toml"
-        config.write_text("".join(f"""
-[[upstream]]
-name = "{name}"
-dialect = "{dialect}"
-provider = "{dialect}"
-base_url = "{self.provider.url}{path}"
-models = ["{model}"]
-breaker_failures = 0
-{more}
-""" for name, dialect, path, model, more in (
-            ("claude", "anthropic", "", "claude-*", ""),
-            ("chat", "openai", "/v1", "gpt-chat", 'endpoints = ["chat"]'),
-            ("responses", "openai", "/v1", "gpt-responses", 'endpoints = ["responses"]'),
-            ("both", "openai", "/v1", "gpt-both", ""))))
-        self.running = server.Server(None, self.folder / "data",
-                                     ["--config", str(config)]).start()
+        arguments = self.upstreams(self.provider.url, {
+            "claude": ("anthropic", "claude-*", 'provider = "anthropic"'),
+            "chat": ("openai", "gpt-chat", 'provider = "openai"\nendpoints = ["chat"]'),
+            "responses": ("openai", "gpt-responses",
+                          'provider = "openai"\nendpoints = ["responses"]'),
+            "both": ("openai", "gpt-both", 'provider = "openai"')})
+        self.running = server.Server(None, self.folder / "data", arguments).start()
         self.addCleanup(self.running.__exit__)
 
     def post(self, dialect, body, more=None, path=None):

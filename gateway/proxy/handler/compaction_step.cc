@@ -4,22 +4,25 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/proxy/handler/fold_runner.h"
 #include "gateway/proxy/handler/model_context.h"
 #include "gateway/proxy/handler/session_step.h"
-#include "gateway/session/compaction/inserted.h"
 #include "gateway/session/compaction/opened.h"
 #include "gateway/session/compaction/summary_request.h"
+#include "gateway/session/compaction/written.h"
 
 namespace kvgate::proxy::handler {
 
 namespace compaction = session::compaction;
 using compaction::Asked;
+using compaction::Compaction;
 using compaction::Covers;
 using compaction::Surface;
 using compaction::Threshold;
@@ -29,17 +32,8 @@ using request::Route;
 
 namespace {
 
-constexpr std::string_view kPurpose = "summary";  // a source of the ledger
-constexpr int64_t kSummaryTokens = 4096;          // or an eighth of the context, if that is less
-constexpr int64_t kContextPercent = 80;  // of the context, where a threshold says no number
-
-std::optional<Dialect> DialectOf(Route route) {
-  if (route == Route::kResponses || route == Route::kInputTokens || route == Route::kCompact) {
-    return Dialect::kResponses;
-  }
-  if (route == Route::kMessages || route == Route::kCountTokens) return Dialect::kMessages;
-  return std::nullopt;
-}
+constexpr int64_t kSummaryTokens = 4096;  // or an eighth of the context, if that is less
+constexpr int64_t kContextPercent = 80;   // of the context, where a threshold says no number
 
 // Ends the request for a summary whose client has left, or whose server ends.
 class Leaving final : public request::Watcher {
@@ -67,32 +61,19 @@ bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
 
 // True if whoever may answer the request makes compactions itself.
 bool IsNative(const RequestContext& request, Dialect dialect, const std::string& model) {
-  const request::Targets& targets = request.targets();
-  const std::string_view named = request.Header("x-kvgate-upstream");
-  if (named.empty() && !targets.routes->empty()) {
-    if (const route::Route* const route = targets.routes->Find(model); route != nullptr) {
-      const config::RouteConfig& config = route->config();
-      const auto is_native = [&](const std::string& target) {
-        const upstream::Upstream* const found =
-            targets.upstreams->Find(target.substr(0, target.find('/')));
-        return found != nullptr && MakesCompactions(*found, dialect);
-      };
-      return std::all_of(config.targets.begin(), config.targets.end(), is_native) &&
-             std::all_of(config.fallback.begin(), config.fallback.end(), is_native);
-    }
-  }
   if (FoldTargetOf(request, dialect, model).is_local) return false;
-  const upstream::PathKind kind = upstream::KindOf(PathOf(dialect), false);
-  const Result<upstream::Upstream*> upstream = targets.upstreams->Choose(
-      {.dialect = kind.dialect, .endpoint = kind.endpoint, .name = named, .model = model});
-  return upstream && MakesCompactions(**upstream, dialect);
+  const std::vector<MaybeTarget> targets = TargetsOf(request, dialect, model);
+  const auto makes = [&](const MaybeTarget& target) {
+    return target.upstream != nullptr && MakesCompactions(*target.upstream, dialect);
+  };
+  return !targets.empty() && std::all_of(targets.begin(), targets.end(), makes);
 }
 
 }  // namespace
 
 Task<CompactionStep::Outcome> CompactionStep::Begin() {
   const std::optional<Dialect> dialect = DialectOf(request_.place().route);
-  if (!dialect) co_return Outcome::kGoesOn;
+  if (!dialect || *dialect == Dialect::kChatCompletions) co_return Outcome::kGoesOn;
   if (request_.environment().options.keyring == nullptr) {
     const bool is_compact = request_.place().route == Route::kCompact;
     co_return is_compact ? Outcome::kForwards : Outcome::kGoesOn;
@@ -181,18 +162,36 @@ Task<int64_t> CompactionStep::NumTokens() {
   co_return tokens ? *tokens : 0;
 }
 
-std::string CompactionStep::Sealed(const std::string& text, Covers covers) const {
-  return compaction::Seal(*request_.environment().options.keyring,
-                          local::TenantOf(request_.caller().credential()),
-                          {.text = text, .covers = covers});
+Compaction CompactionStep::Sealed(std::string summary, Covers covers, std::string answer) const {
+  Compaction compaction{.dialect = dialect_,
+                        .request_id = request_.head().request_id,
+                        .summary = std::move(summary),
+                        .answer = std::move(answer)};
+  compaction.sealed = compaction::Seal(*request_.environment().options.keyring,
+                                       local::TenantOf(request_.caller().credential()),
+                                       {.text = compaction.summary, .covers = covers});
+  return compaction;
 }
 
-Task<Result<CompactionStep::Made>> CompactionStep::Summarise(std::string instructions,
+Task<void> CompactionStep::ReplyWith(const Compaction& compaction, Surface surface) {
+  const bool streams = surface != Surface::kCompact && request_.scan().stream;
+  Response response{
+      .body = compaction::WriteAnswer(
+          compaction, {.surface = surface, .streams = streams, .body = request_.body().text()})};
+  if (streams) response.content_type = "text/event-stream";
+  co_await request_.Reply(std::move(response));
+}
+
+Task<Result<CompactionStep::Made>> CompactionStep::Summarise(const Asked& asked,
                                                              Response& refusal) {
+  const bool is_bound = asked.surface == Surface::kNone;
+  const std::string& instructions = is_bound ? asked.threshold->instructions : asked.instructions;
   Result<Made> made = co_await AskFor(instructions, /*only_part=*/false, refusal);
-  const bool is_written = made || refusal.status != 200 || request_.sink().is_gone();
-  if (is_written || made.error().code != ErrorCode::kUnavailable) co_return made;
-  made = co_await AskFor(std::move(instructions), /*only_part=*/true, refusal);
+  const bool is_answered = made || refusal.status != 200 || request_.sink().is_gone() ||
+                           made.error().code != ErrorCode::kUnavailable;
+  // What is kept elsewhere cannot be told in other words.
+  if (is_answered || asked.is_chained) co_return made;
+  made = co_await AskFor(instructions, /*only_part=*/true, refusal);
   co_return made;
 }
 
@@ -200,7 +199,7 @@ Task<Result<CompactionStep::Made>> CompactionStep::AskFor(std::string instructio
                                                           Response& refusal) {
   OwnRequests requests(request_, /*is_background=*/false);
   KeepingSink& sink = requests.sink();
-  const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kPurpose);
+  const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kSummaryPurpose);
   const int64_t context_tokens = ContextTokens();
   Result<std::string> body = std::string();
   std::function<void()> write = [&] {
@@ -242,30 +241,20 @@ Task<Result<CompactionStep::Made>> CompactionStep::AskFor(std::string instructio
 
 Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
   Response refusal;
-  const Result<Made> made = co_await Summarise(asked.instructions, refusal);
+  Result<Made> made = co_await Summarise(asked, refusal);
   if (!made && refusal.status != 200) {
     // Whoever was asked says what is wrong, in the caller's dialect.
     co_await request_.Reply(std::move(refusal));
     co_return Result<void>();
   }
   if (!made) co_return made.error();
-  const session::log::Summary& summary = made->summary;
-  request_.notes().compaction =
-      fmt::format("done;before={};after={}", summary.tokens.input, summary.tokens.output);
-  const bool streams = asked.surface != Surface::kCompact && request_.scan().stream;
+  request_.notes().compaction = fmt::format("done;before={};after={}", made->summary.tokens.input,
+                                            made->summary.tokens.output);
   // What an agent keeps in front of an item of Responses are its user's words.
-  const bool is_messages = dialect_ == Dialect::kMessages;
-  const std::string sealed =
-      Sealed(summary.text, is_messages ? Covers::kAll : Covers::kBesidesUser);
-  Response response{.body = compaction::WriteAnswer({.surface = asked.surface,
-                                                     .streams = streams,
-                                                     .request_id = request_.head().request_id,
-                                                     .body = request_.body().text(),
-                                                     .answer = made->answer,
-                                                     .summary = summary.text,
-                                                     .sealed = sealed})};
-  if (streams) response.content_type = "text/event-stream";
-  co_await request_.Reply(std::move(response));
+  const Covers covers = dialect_ == Dialect::kMessages ? Covers::kAll : Covers::kBesidesUser;
+  const Compaction compaction =
+      Sealed(std::move(made->summary.text), covers, std::move(made->answer));
+  co_await ReplyWith(compaction, asked.surface);
   co_return Result<void>();
 }
 
@@ -284,30 +273,24 @@ Task<Result<CompactionStep::Outcome>> CompactionStep::Bound(const Asked& asked) 
   const bool is_over = tokens > 0 && most > 0 && tokens >= most;
   Response refusal;
   Result<Made> made = MakeError(ErrorCode::kUnavailable, "proxy", "it is not due");
-  if (is_over) made = co_await Summarise(threshold.instructions, refusal);
+  if (is_over) made = co_await Summarise(asked, refusal);
   std::string body = compaction::WithoutAsking(dialect_, request_.body().text());
   if (is_over && !made) {
     KVGATE_LOG(kWarning, "proxy", "request {} is not compacted: {}", request_.head().request_id,
                made.error().detail);
   }
   if (made) {
-    const std::string text = compaction::WithNewest(dialect_, body, made->summary.text);
-    compaction::Insertion insertion{.dialect = dialect_,
-                                    .request_id = request_.head().request_id,
-                                    .summary = text,
-                                    .sealed = Sealed(text, Covers::kAll),
-                                    .tokens = made->summary.tokens};
     request_.notes().compaction =
         fmt::format("done;before={};after={}", tokens, made->summary.tokens.output);
+    auto compaction = std::make_shared<const Compaction>(
+        Sealed(compaction::WithNewest(dialect_, body, made->summary.text), Covers::kAll,
+               std::move(made->answer)));
     if (threshold.pauses) {
-      const bool streams = request_.scan().stream;
-      Response response{.body = compaction::WritePaused(insertion, request_.scan().model, streams)};
-      if (streams) response.content_type = "text/event-stream";
-      co_await request_.Reply(std::move(response));
+      co_await ReplyWith(*compaction, Surface::kPaused);
       co_return Outcome::kAnswered;
     }
-    body = compaction::InPlace(dialect_, body, text);
-    request_.notes().inserted = std::move(insertion);
+    body = compaction::InPlace(dialect_, body, compaction->summary);
+    request_.notes().inserted = std::move(compaction);
   }
   const Result<void> replaced = request_.ReplaceBody(std::move(body));
   if (!replaced) co_return replaced.error();

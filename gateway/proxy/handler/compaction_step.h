@@ -12,6 +12,7 @@
 #include "gateway/proxy/handler/own_request.h"
 #include "gateway/session/compaction/asked.h"
 #include "gateway/session/compaction/sealed_summary.h"
+#include "gateway/session/compaction/written.h"
 #include "gateway/session/log/logged_turn.h"
 
 namespace kvgate::proxy::handler {
@@ -41,9 +42,9 @@ class CompactionStep {
   Task<Result<void>> Open(bool is_native);
   // Asks the request's target for the summary of its prompt, and once more in other words if it
   // writes none. Where it refuses, `refusal` is what it says.
-  Task<Result<Made>> Summarise(std::string instructions, request::Response& refusal);
+  Task<Result<Made>> Summarise(const session::compaction::Asked& asked, request::Response& refusal);
   Task<Result<Made>> AskFor(std::string instructions, bool only_part, request::Response& refusal);
-  // Answers with a compaction and nothing else.
+  // Makes a compaction, which is the whole answer.
   Task<Result<void>> Compact(const session::compaction::Asked& asked);
   // Puts a summary in the place of a prompt that has grown over the threshold. A summary that does
   // not come leaves the prompt as it is.
@@ -52,7 +53,12 @@ class CompactionStep {
   Task<int64_t> NumTokens();
   // The context of the model, in tokens; 0: it is not known.
   int64_t ContextTokens() const;
-  std::string Sealed(const std::string& text, session::compaction::Covers covers) const;
+  // `answer` is that to the request for the summary.
+  session::compaction::Compaction Sealed(std::string summary, session::compaction::Covers covers,
+                                         std::string answer) const;
+  // Answers with the compaction and nothing else.
+  Task<void> ReplyWith(const session::compaction::Compaction& compaction,
+                       session::compaction::Surface surface);
 
   RequestContext& request_;
   Dialect dialect_ = Dialect::kResponses;

@@ -16,7 +16,6 @@ using protocol::form::Dialect;
 
 namespace {
 
-constexpr std::string_view kPurpose = "summary";  // a source of the ledger
 // The longest that a summary waits for the session's other writers.
 constexpr std::chrono::minutes kHoldTime{10};
 
@@ -98,7 +97,7 @@ Task<Result<void>> FoldRunner::Make() {
 }
 
 Task<Result<std::string>> FoldRunner::Ask() {
-  const std::unique_ptr<RequestContext> context = requests_.Open(target_, kPurpose);
+  const std::unique_ptr<RequestContext> context = requests_.Open(target_, kSummaryPurpose);
   session::summary::Call call;
   std::function<void()> make = [&] { call = fold_->MakeCall(); };
   Result<void> done = co_await context->work().RunOn(environment_.pools.request, std::move(make));
@@ -138,8 +137,8 @@ Task<void> FoldRunner::Prefill() {
   const Dialect dialect = fold_->dialect();
   const bool is_chat = dialect == Dialect::kChatCompletions;
   const bool is_messages = dialect == Dialect::kMessages;
-  const std::unique_ptr<RequestContext> context =
-      requests_.Open(is_chat ? std::string_view("/kvgate/v1/prefixes/warm") : target_, kPurpose);
+  const std::unique_ptr<RequestContext> context = requests_.Open(
+      is_chat ? std::string_view("/kvgate/v1/prefixes/warm") : target_, kSummaryPurpose);
   std::vector<session::transcript::Member> members = {{.name = "stream", .value = "false"},
                                                       {.name = "stream_options"},
                                                       {.name = is_messages ? "max_tokens"
@@ -161,7 +160,7 @@ Task<void> FoldRunner::Prefill() {
 Task<Result<void>> FoldRunner::Store(std::string request_id) {
   Result<std::shared_ptr<void>> lock = co_await Hold(session::log::TurnIdOf(request_id));
   if (!lock) co_return lock.error();
-  const std::unique_ptr<RequestContext> context = requests_.Open(target_, kPurpose);
+  const std::unique_ptr<RequestContext> context = requests_.Open(target_, kSummaryPurpose);
   auto stored = std::make_shared<Result<void>>();
   std::function<void()> work = [fold = fold_, lock = *std::move(lock), stored,
                                 request_id]() mutable {

@@ -15,6 +15,9 @@
 
 namespace kvgate::proxy::handler {
 
+// What a request for a summary is for, as a source of the ledger.
+inline constexpr std::string_view kSummaryPurpose = "summary";
+
 // The path of requests of a dialect.
 std::string_view PathOf(protocol::form::Dialect dialect);
 

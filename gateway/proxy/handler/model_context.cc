@@ -52,10 +52,11 @@ int64_t ContextAt(const RequestContext& request, const upstream::Upstream& upstr
   return row == nullptr ? 0 : row->context_tokens;
 }
 
-// The upstreams and models that a request may go to.
-std::vector<std::pair<const upstream::Upstream*, std::string>> TargetsOf(
-    const RequestContext& request, Dialect dialect, const std::string& model) {
-  std::vector<std::pair<const upstream::Upstream*, std::string>> found;
+}  // namespace
+
+std::vector<MaybeTarget> TargetsOf(const RequestContext& request, Dialect dialect,
+                                   const std::string& model) {
+  std::vector<MaybeTarget> found;
   const request::Targets& targets = request.targets();
   const std::string_view named = request.Header("x-kvgate-upstream");
   route::Route* const route =
@@ -64,7 +65,7 @@ std::vector<std::pair<const upstream::Upstream*, std::string>> TargetsOf(
     const upstream::PathKind kind = upstream::KindOf(PathOf(dialect), false);
     const Result<upstream::Upstream*> chosen = targets.upstreams->Choose(
         {.dialect = kind.dialect, .endpoint = kind.endpoint, .name = named, .model = model});
-    if (chosen) found.emplace_back(*chosen, model);
+    if (chosen) found.push_back({*chosen, model});
     return found;
   }
   for (const auto* list : {&route->config().targets, &route->config().fallback}) {
@@ -72,17 +73,16 @@ std::vector<std::pair<const upstream::Upstream*, std::string>> TargetsOf(
       const size_t slash = std::min(target.find('/'), target.size());
       const upstream::Upstream* const upstream = targets.upstreams->Find(target.substr(0, slash));
       const std::string name = slash < target.size() ? target.substr(slash + 1) : model;
-      if (upstream != nullptr) found.emplace_back(upstream, name);
+      found.push_back({upstream, name});
     }
   }
   return found;
 }
 
-}  // namespace
-
 int64_t ContextOf(const RequestContext& request, Dialect dialect, const std::string& model) {
   int64_t fewest = 0;
   for (const auto& [upstream, name] : TargetsOf(request, dialect, model)) {
+    if (upstream == nullptr) continue;
     const int64_t tokens = ContextAt(request, *upstream, name);
     if (tokens > 0 && (fewest == 0 || tokens < fewest)) fewest = tokens;
   }

@@ -28,22 +28,6 @@ constexpr int64_t kUpstreamAnswerTokens = 8192;
 // The longest that a request waits for an event that is being added to its session.
 constexpr std::chrono::seconds kEventTime{30};
 
-// The dialect of a route whose requests have messages; nullopt for others.
-std::optional<Dialect> DialectOf(request::Route route) {
-  switch (route) {
-    case request::Route::kChatCompletions:
-      return Dialect::kChatCompletions;
-    case request::Route::kMessages:
-    case request::Route::kCountTokens:
-      return Dialect::kMessages;
-    case request::Route::kResponses:
-    case request::Route::kInputTokens:
-      return Dialect::kResponses;
-    default:
-      return std::nullopt;
-  }
-}
-
 constexpr std::string_view kRetryHeader = "x-stainless-retry-count";
 
 // The key that all attempts of one request share; empty: its client sends none.
@@ -62,6 +46,22 @@ Result<int64_t> CountLocally(service::Service& service, Dialect dialect, std::st
 }
 
 }  // namespace
+
+std::optional<Dialect> DialectOf(request::Route route) {
+  switch (route) {
+    case request::Route::kChatCompletions:
+      return Dialect::kChatCompletions;
+    case request::Route::kMessages:
+    case request::Route::kCountTokens:
+      return Dialect::kMessages;
+    case request::Route::kResponses:
+    case request::Route::kInputTokens:
+    case request::Route::kCompact:
+      return Dialect::kResponses;
+    default:
+      return std::nullopt;
+  }
+}
 
 void CountWithLocalModel(const RequestContext& request, Dialect dialect,
                          session::Sessions::ComposeArgs& args) {

@@ -15,6 +15,9 @@
 
 namespace kvgate::proxy::handler {
 
+// The dialect of a route whose requests have messages; nullopt for others.
+std::optional<protocol::form::Dialect> DialectOf(request::Route route);
+
 // Prompts are counted with the local model, and fit its context. The request must outlive `args`.
 void CountWithLocalModel(const RequestContext& request, protocol::form::Dialect dialect,
                          session::Sessions::ComposeArgs& args);

@@ -14,8 +14,8 @@ class CompactedAnswer final : public Answer {
  public:
   // `inner` must outlive it, and is ended by it.
   CompactedAnswer(request::RequestContext& request, Answer& inner,
-                  session::compaction::Insertion insertion)
-      : request_(request), inner_(inner), inserter_(std::move(insertion)) {}
+                  session::compaction::Compaction compaction)
+      : request_(request), inner_(inner), inserter_(std::move(compaction)) {}
 
   Task<Begun> Begin() override;
   Task<Result<Piece>> Next() override;

@@ -20,10 +20,13 @@
 #include "gateway/proxy/request/route.h"
 #include "gateway/proxy/work/work_runner.h"
 #include "gateway/service/prompts.h"
-#include "gateway/session/compaction/inserted.h"
 #include "gateway/session/sessions.h"
 #include "gateway/upstream/body_scan.h"
 #include "gateway/upstream/upstreams.h"
+
+namespace kvgate::session::compaction {
+struct Compaction;
+}
 
 namespace kvgate::proxy::request {
 
@@ -46,8 +49,8 @@ struct AnswerNotes {
   std::string left_out = {};    // parts of the request that were not understood
   std::string compaction = {};  // of the window of the request's session; empty: it has none
   BlockHash kv_block = {};      // the last one of its KV on this machine's disk; 0: none
-  // Goes out in front of the answer; absent: nothing does.
-  std::optional<session::compaction::Insertion> inserted = {};
+  // Goes out in front of the answer; null: nothing does.
+  std::shared_ptr<const session::compaction::Compaction> inserted = {};
   // A stored response as a turn of its session; null: it is none.
   std::shared_ptr<session::SessionTurn> kept = {};
 };

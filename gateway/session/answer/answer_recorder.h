@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "gateway/session/answer/answer_reader.h"
+#include "gateway/session/answer/event_cutter.h"
 
 namespace kvgate::session::answer {
 
@@ -36,9 +37,8 @@ class AnswerRecorder {
   void TakeEvent(std::string_view event, std::string& out);
 
   const std::unique_ptr<AnswerReader> reader_;
-  std::string pending_;  // an event whose end has not come
+  EventCutter events_;
   std::string held_;
-  size_t scanned_ = 0;  // bytes of pending_ that hold no end of an event
   size_t num_fed_ = 0;  // bytes of the stream so far
   AnswerReader::State state_ = AnswerReader::State::kOpen;
   bool is_complete_ = false;

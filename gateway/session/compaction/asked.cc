@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/prompt/parse/json_scanner.h"
+#include "gateway/session/summary/summary_call.h"
 #include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
 
@@ -122,12 +123,6 @@ Error Refused(std::string_view name, std::string field, std::string_view why) {
   return Wrong(std::move(field), fmt::format("{}: {}", name, why));
 }
 
-bool ForcesCall(const RawObject& body) {
-  const std::optional<RawObject> choice = RawObject::Read(body.At("tool_choice"));
-  const std::string type = choice ? choice->StringAt("type") : std::string();
-  return type == "any" || type == "tool";
-}
-
 // A call at the end that has no result yet.
 bool EndsWithCall(const RawObject& body) {
   const std::vector<std::string_view> messages = ElementsOf(body.At("messages"));
@@ -161,7 +156,8 @@ Result<void> ReadSummarize(std::string_view value, const RawObject& body, Asked&
   if (output && !output->At("format").empty()) {
     return refuse("output_config.format", "the answer is a summary");
   }
-  if (ForcesCall(body)) return refuse("tool_choice", "the model must not have to call a tool");
+  if (summary::ForcesCall(body))
+    return refuse("tool_choice", "the model must not have to call a tool");
   if (budget && !budget->At("remaining").empty()) {
     return refuse("output_config.task_budget.remaining", "the summary has no part in it");
   }

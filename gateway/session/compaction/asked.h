@@ -20,6 +20,7 @@ enum class Surface : uint8_t {
   kCompact,    // POST /v1/responses/compact
   kTrigger,    // the last item of a Responses request's input is a compaction_trigger
   kSummarize,  // the member `compaction` of a Messages request
+  kPaused,     // a threshold of Messages has been reached, and ends the answer
 };
 
 // A compaction in front of the answer, if the prompt has at least so many tokens.
@@ -34,8 +35,6 @@ struct Asked {
   std::string instructions = {};  // of its caller, for the summary
   std::optional<Threshold> threshold = {};
   bool is_chained = false;  // what comes before is kept elsewhere, and named
-
-  bool is_any() const { return surface != Surface::kNone || threshold.has_value(); }
 };
 
 // True if the body may have an item of a compaction in it, or ask for one; a glance, without

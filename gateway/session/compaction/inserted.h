@@ -3,29 +3,19 @@
 // body, or the events of a stream as they pass. Not thread-safe.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "gateway/session/transcript/message.h"
-#include "store/meta/turn_format.h"
+#include "gateway/session/answer/event_cutter.h"
+#include "gateway/session/compaction/written.h"
 
 namespace kvgate::session::compaction {
 
-using transcript::Dialect;
-
-struct Insertion {
-  Dialect dialect = Dialect::kResponses;
-  std::string request_id = {};
-  std::string summary = {};
-  std::string sealed = {};
-  store::meta::TurnTokens tokens = {};  // of the call that wrote the summary
-};
-
 class Inserter {
  public:
-  explicit Inserter(Insertion insertion) : insertion_(std::move(insertion)) {}
+  explicit Inserter(Compaction compaction) : compaction_(std::move(compaction)) {}
 
   // Returns the body with the compaction in front; as it is if it is no answer of the dialect.
   std::string TakeBody(std::string_view body) const;
@@ -35,20 +25,15 @@ class Inserter {
   std::string Finish();
 
  private:
-  std::string TakeEvent(std::string_view event);
-  // Changes the data of an event, and appends to `before` the events that come in front of it and
-  // to `behind` those that follow it.
-  void Change(nlohmann::ordered_json& data, std::string& before, std::string& behind);
-  void ChangeResponses(nlohmann::ordered_json& data, std::string& before);
-  void ChangeMessages(nlohmann::ordered_json& data, std::string& behind);
+  std::string TakeEvent(const std::string& event);
+  // Returns the event as it goes on, and those that go in front of it.
+  std::string ChangeResponses(nlohmann::ordered_json event);
+  // Returns it as it goes on, and those that follow it.
+  std::string ChangeMessages(nlohmann::ordered_json event) const;
 
-  const Insertion insertion_;
-  std::string pending_;
+  const Compaction compaction_;
+  answer::EventCutter events_;
   bool is_inserted_ = false;
 };
-
-// A whole answer that is the compaction and nothing else, for a threshold that pauses. Messages
-// only: no other dialect has it.
-std::string WritePaused(const Insertion& insertion, std::string_view model, bool streams);
 
 }  // namespace kvgate::session::compaction

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/protocol/reply_encoder.h"
 #include "gateway/session/summary/summary_call.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
@@ -68,130 +67,6 @@ int64_t TokensMaxOf(const SummaryRequest& args, const RawObject& body,
                                                    : read.output_tokens;
 }
 
-Json ItemOf(const Written& written) {
-  return {{"id", fmt::format("cmp_kv{}", written.request_id)},
-          {"type", "compaction"},
-          {"encrypted_content", written.sealed}};
-}
-
-// A user's message as an item of an answer.
-Json UsersItem(std::string_view json, std::string_view request_id, size_t index) {
-  Json item = transcript::ParseJson(json).value_or(Json::object());
-  Json out = {{"id", fmt::format("msg_kv{}_{}", request_id, index)},
-              {"type", "message"},
-              {"status", "completed"},
-              {"role", "user"},
-              {"content", item.value("content", Json())}};
-  if (const std::string id = transcript::StringAt(item, "id"); !id.empty()) out["id"] = id;
-  if (out["content"].is_string()) {
-    out["content"] = Json::array({{{"type", "input_text"}, {"text", out["content"]}}});
-  }
-  return out;
-}
-
-std::string WriteCompact(const Written& written, const Json& answer) {
-  Json output = Json::array();
-  const std::optional<RawObject> body = RawObject::Read(written.body);
-  const std::string_view input = body ? body->At("input") : std::string_view();
-  const Result<std::vector<Message>> items =
-      transcript::ReadMessages(Dialect::kResponses, input, "input");
-  if (items) {
-    for (const Message& item : *items) {
-      if (item.kind != Kind::kUser) continue;
-      output.push_back(UsersItem(item.json, written.request_id, output.size()));
-    }
-  } else if (input.starts_with('"')) {
-    const std::string message = fmt::format(R"({{"content":{}}})", input);
-    output.push_back(UsersItem(message, written.request_id, 0));
-  }
-  output.push_back(ItemOf(written));
-  return Dump({{"id", MemberOf(answer, "id")},
-               {"object", "response.compaction"},
-               {"created_at", MemberOf(answer, "created_at")},
-               {"output", std::move(output)},
-               {"usage", MemberOf(answer, "usage")}});
-}
-
-// The events of a stream, numbered as Responses does.
-class ResponseEvents {
- public:
-  void Add(const char* type, const char* name, const Json& value, bool has_index = false) {
-    Json event = {{"type", type}, {"sequence_number", num_++}};
-    if (has_index) event["output_index"] = 0;
-    event[name] = value;
-    protocol::AppendNamedSseEvent(type, Dump(event), out);
-  }
-  std::string out;
-
- private:
-  int num_ = 0;
-};
-
-std::string WriteResponse(const Written& written, Json answer) {
-  const Json item = ItemOf(written);
-  answer["status"] = "completed";
-  answer["incomplete_details"] = nullptr;
-  answer["output"] = Json::array({item});
-  answer["store"] = false;
-  if (!written.streams) return Dump(answer);
-  Json begun = answer;
-  begun["status"] = "in_progress";
-  begun["output"] = Json::array();
-  begun["usage"] = nullptr;
-  ResponseEvents events;
-  events.Add("response.created", "response", begun);
-  events.Add("response.in_progress", "response", begun);
-  events.Add("response.output_item.added", "item", item, true);
-  events.Add("response.output_item.done", "item", item, true);
-  events.Add("response.completed", "response", answer);
-  return std::move(events.out);
-}
-
-std::string WriteMessage(const Written& written, const Json& answer) {
-  const Json block = {{"type", "compaction"},
-                      {"content", written.summary},
-                      {"encrypted_content", nullptr},
-                      {"signature", written.sealed}};
-  Json call = {{"type", "compaction"}};
-  const Json& used = MemberOf(answer, "usage");
-  for (const char* name : {"input_tokens", "output_tokens", "cache_creation_input_tokens",
-                           "cache_read_input_tokens"}) {
-    call[name] = transcript::IntegerAt(used, name);
-  }
-  call["cache_creation"] = nullptr;
-  // What the call took stands in the iterations alone.
-  const Json usage = {{"input_tokens", 0},
-                      {"output_tokens", 0},
-                      {"cache_creation_input_tokens", 0},
-                      {"cache_read_input_tokens", 0},
-                      {"iterations", Json::array({call})}};
-  Json message = {{"id", MemberOf(answer, "id")},
-                  {"type", "message"},
-                  {"role", "assistant"},
-                  {"model", MemberOf(answer, "model")},
-                  {"content", Json::array({block})},
-                  {"stop_reason", "compaction"},
-                  {"stop_sequence", nullptr},
-                  {"usage", usage}};
-  if (!written.streams) return Dump(message);
-  std::string out;
-  const auto add = [&](const char* type, Json event) {
-    event["type"] = type;
-    protocol::AppendNamedSseEvent(type, Dump(event), out);
-  };
-  Json begun = message;
-  begun["content"] = Json::array();
-  begun["stop_reason"] = nullptr;
-  begun["usage"].erase("iterations");
-  add("message_start", {{"message", begun}});
-  add("content_block_start", {{"index", 0}, {"content_block", block}});
-  add("content_block_stop", {{"index", 0}});
-  add("message_delta",
-      {{"delta", {{"stop_reason", "compaction"}, {"stop_sequence", nullptr}}}, {"usage", usage}});
-  add("message_stop", Json::object());
-  return out;
-}
-
 }  // namespace
 
 Result<std::string> WriteRequest(const SummaryRequest& args) {
@@ -218,13 +93,6 @@ Result<std::string> WriteRequest(const SummaryRequest& args) {
 
 Result<log::Summary> ReadSummary(Dialect dialect, std::string_view answer) {
   return summary::ReadAnswer(dialect, answer, std::numeric_limits<int64_t>::max());
-}
-
-std::string WriteAnswer(const Written& written) {
-  const Json answer = transcript::ParseJson(written.answer).value_or(Json::object());
-  if (written.surface == Surface::kCompact) return WriteCompact(written, answer);
-  if (written.surface == Surface::kSummarize) return WriteMessage(written, answer);
-  return WriteResponse(written, answer);
 }
 
 }  // namespace kvgate::session::compaction

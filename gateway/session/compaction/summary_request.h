@@ -1,6 +1,6 @@
-// SummaryRequest: the request by which a conversation is summarised for a compaction, and its
-// answer as the caller gets it. Where it can, it is the caller's own request with one more message
-// of the user's, so that all but that is read from the cache. Pure; any thread.
+// SummaryRequest: the request by which a conversation is summarised for a compaction. Where it can,
+// it is the caller's own request with one more message of the user's, so that all but that is read
+// from the cache. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,5 @@ Result<std::string> WriteRequest(const SummaryRequest& args);
 
 // Reads the answer's summary. Fails with kUnavailable if it is none.
 Result<log::Summary> ReadSummary(Dialect dialect, std::string_view answer);
-
-struct Written {
-  Surface surface = Surface::kTrigger;
-  bool streams = false;
-  std::string_view request_id;
-  std::string_view body;     // of the caller's request
-  std::string_view answer;   // to the request for the summary, in the caller's dialect
-  std::string_view summary;  // its text
-  std::string_view sealed;
-};
-// Returns the answer that the caller gets: a body, or the events of a stream.
-std::string WriteAnswer(const Written& written);
 
 }  // namespace kvgate::session::compaction

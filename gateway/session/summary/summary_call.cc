@@ -25,15 +25,6 @@ namespace {
 constexpr std::string_view kSource = "session";
 constexpr size_t kKeptFromBytes = 80;
 
-// A choice that is forced gets a call instead of a summary.
-bool ForcesCall(const RawObject& body) {
-  const std::string_view choice = body.At("tool_choice");
-  if (choice.empty()) return false;
-  const std::optional<RawObject> object = RawObject::Read(choice);
-  const std::string named = object ? object->StringAt("type") : std::string(choice);
-  return named != "auto" && named != "none" && named != "\"auto\"" && named != "\"none\"";
-}
-
 // An answer of a given form cannot be a summary.
 bool HasForm(const RawObject& body) {
   for (const char* name : {"response_format", "output_format", "output_config"}) {
@@ -133,6 +124,14 @@ Error Unusable(std::string why) {
 }
 
 }  // namespace
+
+bool ForcesCall(const RawObject& body) {
+  const std::string_view choice = body.At("tool_choice");
+  if (choice.empty()) return false;
+  const std::optional<RawObject> object = RawObject::Read(choice);
+  const std::string named = object ? object->StringAt("type") : std::string(choice);
+  return named != "auto" && named != "none" && named != "\"auto\"" && named != "\"none\"";
+}
 
 Call MakeCall(const CallArgs& args) {
   const std::optional<RawObject> read = RawObject::Read(args.body);

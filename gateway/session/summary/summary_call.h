@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "gateway/session/log/logged_turn.h"
 #include "gateway/session/summary/summary_prompt.h"
+#include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
 
 namespace kvgate::session::summary {
@@ -40,6 +41,9 @@ struct Call {
   bool is_whole = true;  // false: only the folded part is sent
 };
 Call MakeCall(const CallArgs& args);
+// True for the `tool_choice` of a body that makes the model call: a call comes instead of a
+// summary.
+bool ForcesCall(const transcript::RawObject& body);
 
 // Reads a whole answer. Fails with kUnavailable if it is no complete one, calls a tool, or says
 // nothing; the detail says which. `tokens_max` bounds the text.

@@ -49,7 +49,8 @@ TEST(AskedTest, ATriggerIsTheLastItem) {
   EXPECT_EQ(wrong.error().field, "input[0]");
   const auto none = ReadAsked(Dialect::kResponses, false, R"({"input":"compaction_trigger"})");
   ASSERT_TRUE(none);
-  EXPECT_FALSE(none->is_any());
+  EXPECT_EQ(none->surface, Surface::kNone);
+  EXPECT_FALSE(none->threshold);
 }
 
 TEST(AskedTest, ThePathAsksWhateverTheBody) {

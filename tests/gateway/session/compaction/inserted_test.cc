@@ -12,16 +12,14 @@ namespace kvgate::session::compaction {
 namespace {
 
 using nlohmann::json;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
-Insertion Of(Dialect dialect) {
+Compaction Of(Dialect dialect) {
   return {.dialect = dialect,
           .request_id = "1",
           .summary = "A summary.",
           .sealed = "kvg1.x",
-          .tokens = {.input = 9, .cached = 4, .output = 3}};
+          .answer = R"({"usage":{"input_tokens":5,"cache_read_input_tokens":4}})"};
 }
 
 constexpr std::string_view kResponses =
@@ -131,14 +129,12 @@ TEST(InsertedTest, ABodyHasItInFront) {
   }
 }
 
-TEST(InsertedTest, AThresholdThatPausesIsAnsweredWithTheBlockAlone) {
-  const json whole = json::parse(WritePaused(Of(Dialect::kMessages), "m", false));
-  EXPECT_EQ(whole["stop_reason"], "compaction");
-  EXPECT_EQ(whole["content"].size(), 1u);
-  const std::string events = WritePaused(Of(Dialect::kMessages), "m", true);
-  EXPECT_THAT(events, StartsWith("event: message_start\n"));
-  EXPECT_THAT(events, EndsWith("{\"type\":\"message_stop\"}\n\n"));
-  EXPECT_EQ(DataOf(events)[2]["delta"]["content"], "A summary.");
+TEST(InsertedTest, AnEventWithoutAnEndIsNotKept) {
+  Inserter inserter(Of(Dialect::kResponses));
+  const std::string piece(size_t{8} << 20, 'x');
+  size_t num_sent = 0;
+  for (int i = 0; i < 9; ++i) num_sent += inserter.TakePiece(piece).size();
+  EXPECT_EQ(num_sent, 9 * piece.size());
 }
 
 }  // namespace

@@ -119,10 +119,10 @@ TEST(OpenedTest, BodiesWithoutThemStay) {
 
 // --- Messages
 
-json Signed(std::string_view content, std::string_view signature) {
+json SignedBlock(std::string_view content, std::string_view signature) {
   return {{"type", "compaction"}, {"content", content}, {"signature", signature}};
 }
-json Threshold(const json& content, const json& sealed) {
+json SealedBlock(const json& content, const json& sealed) {
   return {{"type", "compaction"}, {"content", content}, {"encrypted_content", sealed}};
 }
 json Text(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
@@ -131,7 +131,7 @@ json Says(std::string_view role, const json& blocks) {
 }
 
 TEST(OpenedTest, ABlockStandsInItsOwnMessageOrInFrontOfTheFirst) {
-  const json block = Signed("all", "kvg1.a");
+  const json block = SignedBlock("all", "kvg1.a");
   for (const json& list : {json::array({Says("assistant", json::array({block})),
                                         Says("user", json::array({Text("b")}))}),
                            json::array({Says("user", json::array({block, Text("b")}))})}) {
@@ -146,7 +146,7 @@ TEST(OpenedTest, ABlockWithinAnAnswerTakesWhatCameBeforeIt) {
   const json list = json::array(
       {Says("user", json::array({Text("a")})), Says("assistant", json::array({Text("b")})),
        Says("user", json::array({Text("c")})),
-       Says("assistant", json::array({Threshold("all", "kvg1.a"), Text("d")})),
+       Says("assistant", json::array({SealedBlock("all", "kvg1.a"), Text("d")})),
        Says("user", json::array({Text("e")}))});
   const json opened = ListOf(OpenList(Dialect::kMessages, list), "messages");
   ASSERT_EQ(opened.size(), 3u) << opened;
@@ -156,21 +156,22 @@ TEST(OpenedTest, ABlockWithinAnAnswerTakesWhatCameBeforeIt) {
 }
 
 TEST(OpenedTest, BlocksOfAProviderAreReadWhereTheyCanBe) {
-  const json list = json::array({Says("assistant", json::array({Signed("theirs", "EqQB")})),
+  const json list = json::array({Says("assistant", json::array({SignedBlock("theirs", "EqQB")})),
                                  Says("user", json::array({Text("b")}))});
   const json opened = ListOf(OpenList(Dialect::kMessages, list), "messages");
   EXPECT_EQ(opened[0]["content"][0], Text(summary::Marked("theirs")));
   const auto native = OpenList(Dialect::kMessages, list, true);
   ASSERT_TRUE(native);
   EXPECT_FALSE(*native);
-  const json sealed = json::array({Says("assistant", json::array({Threshold(nullptr, "EqQB")})),
+  const json sealed = json::array({Says("assistant", json::array({SealedBlock(nullptr, "EqQB")})),
                                    Says("user", json::array({Text("b")}))});
   const auto foreign = OpenList(Dialect::kMessages, sealed);
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().field, "messages[0].content[0]");
   // One that failed is none.
-  const json failed = json::array({Says("user", json::array({Text("a")})),
-                                   Says("assistant", json::array({Threshold(nullptr, nullptr)}))});
+  const json failed =
+      json::array({Says("user", json::array({Text("a")})),
+                   Says("assistant", json::array({SealedBlock(nullptr, nullptr)}))});
   const auto stays = OpenList(Dialect::kMessages, failed);
   ASSERT_TRUE(stays);
   EXPECT_FALSE(*stays);
@@ -183,7 +184,7 @@ TEST(OpenedTest, ErrorsHaveTheProvidersNames) {
     EXPECT_FALSE(opened) << list;
     return opened ? "" : opened.error().detail;
   };
-  const json block = Signed("all", "kvg1.a");
+  const json block = SignedBlock("all", "kvg1.a");
   const auto says = [](const char* role, const json& first) {
     return Says(role, json::array({first}));
   };
@@ -191,9 +192,9 @@ TEST(OpenedTest, ErrorsHaveTheProvidersNames) {
               StartsWith("compaction_block_misplaced: "));
   EXPECT_THAT(why(json::array({Says("user", json::array({Text("b"), block}))})),
               StartsWith("compaction_block_misplaced: "));
-  EXPECT_THAT(why(json::array({says("assistant", Signed("other", "kvg1.a")), next})),
+  EXPECT_THAT(why(json::array({says("assistant", SignedBlock("other", "kvg1.a")), next})),
               StartsWith("compaction_block_content_mismatch: "));
-  EXPECT_THAT(why(json::array({says("assistant", Signed("all", "kvg1.x")), next})),
+  EXPECT_THAT(why(json::array({says("assistant", SignedBlock("all", "kvg1.x")), next})),
               StartsWith("compaction_block_signature_invalid: it was changed"));
 }
 

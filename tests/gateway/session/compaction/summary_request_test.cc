@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 json Written(Dialect dialect, std::string_view body, std::string_view instructions = {}) {
   const auto written = WriteRequest(
@@ -92,53 +91,6 @@ TEST(SummaryRequestTest, TheSummaryIsReadOfTheAnswer) {
     EXPECT_EQ(summary->tokens.output, 3);
   }
   EXPECT_FALSE(ReadSummary(Dialect::kResponses, R"({"status":"incomplete","output":[]})"));
-}
-
-compaction::Written Of(Surface surface, bool streams, std::string_view body = "{}") {
-  return {.surface = surface,
-          .streams = streams,
-          .request_id = "1",
-          .body = body,
-          .answer = surface == Surface::kSummarize ? kMessage : kResponse,
-          .summary = "A summary.",
-          .sealed = "kvg1.x"};
-}
-
-TEST(SummaryRequestTest, APathsAnswerHasTheUsersWordsInFront) {
-  const json answer = json::parse(WriteAnswer(
-      Of(Surface::kCompact, false,
-         R"({"input":[{"role":"developer","content":"d"},{"role":"user","content":"a"},)"
-         R"({"role":"assistant","content":"b"},{"id":"m1","type":"message","role":"user",)"
-         R"("content":[{"type":"input_text","text":"c"}]}]})")));
-  EXPECT_EQ(answer["object"], "response.compaction");
-  EXPECT_EQ(answer["created_at"], 7);
-  EXPECT_EQ(answer["usage"]["total_tokens"], 12);
-  ASSERT_EQ(answer["output"].size(), 3u);
-  EXPECT_EQ(answer["output"][0]["content"][0]["text"], "a");
-  EXPECT_EQ(answer["output"][1]["id"], "m1");
-  EXPECT_EQ(answer["output"][2]["encrypted_content"], "kvg1.x");
-  const json text = json::parse(WriteAnswer(Of(Surface::kCompact, false, R"({"input":"a"})")));
-  EXPECT_EQ(text["output"][0]["content"][0]["text"], "a");
-}
-
-TEST(SummaryRequestTest, AStreamSaysTheSameAsABody) {
-  const json whole = json::parse(WriteAnswer(Of(Surface::kTrigger, false)));
-  EXPECT_EQ(whole["output"].size(), 1u);
-  EXPECT_EQ(whole["output"][0]["type"], "compaction");
-  EXPECT_EQ(whole["store"], false);
-  const std::string events = WriteAnswer(Of(Surface::kTrigger, true));
-  EXPECT_THAT(events, StartsWith("event: response.created\n"));
-  const size_t last = events.rfind("data: ");
-  EXPECT_EQ(json::parse(events.substr(last + 6))["response"], whole);
-
-  const json message = json::parse(WriteAnswer(Of(Surface::kSummarize, false)));
-  EXPECT_EQ(message["stop_reason"], "compaction");
-  EXPECT_EQ(message["content"][0]["signature"], "kvg1.x");
-  EXPECT_EQ(message["usage"]["output_tokens"], 0);
-  EXPECT_EQ(message["usage"]["iterations"][0]["cache_read_input_tokens"], 4);
-  const std::string stream = WriteAnswer(Of(Surface::kSummarize, true));
-  EXPECT_THAT(stream, HasSubstr(message["content"][0].dump().substr(1, 20)));
-  EXPECT_THAT(stream, ::testing::EndsWith("{\"type\":\"message_stop\"}\n\n"));
 }
 
 }  // namespace
