@@ -44,6 +44,8 @@ if(KVGATE_SANITIZE)
   add_compile_options(-fsanitize=${KVGATE_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer -O1)
   add_link_options(-fsanitize=${KVGATE_SANITIZE})
+  # The macros of the compilers themselves differ.
+  add_compile_definitions(KVGATE_SANITIZED=1)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # What this check puts in front of functions cannot be assembled for coroutines:
     # https://github.com/llvm/llvm-project/issues/49689

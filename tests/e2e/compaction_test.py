@@ -15,6 +15,7 @@ from case import Case, text_of, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
+import context_edits  # noqa: E402
 from provider_simulator import Simulator  # noqa: E402
 
 TRIGGER = {"type": "compaction_trigger"}
@@ -408,6 +409,155 @@ class ThresholdTest(CompactionCase):
         self.assertEqual(paused["stop_reason"], "compaction")
         self.assertEqual([block["type"] for block in paused["content"]], ["compaction"])
         self.assertEqual(len(self.provider.requests), num_requests + 1)
+
+
+def used(num_uses, name="t", size=400, thinks=False):
+    """A conversation in which tools were used so many times."""
+    turns = [{"role": "user", "content": f"Mend the parser of {name}."}]
+    for index in range(num_uses):
+        tool = "look" if index % 2 == 0 else "note"
+        turns += [
+            {"role": "assistant", "content": [
+                *([{"type": "thinking", "thinking": f"thought {index}", "signature": "s"}]
+                  if thinks else []),
+                {"type": "text", "text": f"Step {index}."},
+                {"type": "tool_use", "id": f"{name}-{index}", "name": tool,
+                 "input": {"q": "x" * 50}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": f"{name}-{index}",
+                 "content": f"result {index} " + "y" * size}]}]
+        if thinks:
+            turns[-1]["content"].append({"type": "text", "text": "Go on."})
+    return turns
+
+
+def clear_tools(uses, keep, **more):
+    return {"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": uses},
+            "keep": {"type": "tool_uses", "value": keep}, **more}
+
+
+class EditsTest(CompactionCase):
+    """Old results and old thinking are cleared as their provider clears them."""
+
+    NATIVE = "claude-opus-5-5"
+    TOOLS = [{"name": name, "description": "Does.", "input_schema": {"type": "object"}}
+             for name in ("look", "note")]
+    BETA = {"anthropic-beta": "context-management-2025-06-27"}
+
+    def edited(self, edits, messages, **more):
+        return self.messages(messages, tools=self.TOOLS, context_management={"edits": edits},
+                             **more)
+
+    def applied(self, reply):
+        """What an answer says of its edits, without tokens, which each model counts in its way."""
+        edits = reply["context_management"]["applied_edits"]
+        for edit in edits:
+            self.assertGreater(edit["cleared_input_tokens"], 0, edits)
+        return [{name: value for name, value in edit.items() if name != "cleared_input_tokens"}
+                for edit in edits]
+
+    def test_an_answer_says_the_same_with_and_without_the_provider(self):
+        thinking = {"type": "clear_thinking_20251015",
+                    "keep": {"type": "thinking_turns", "value": 2}}
+        least = {"type": "input_tokens", "value": 1_000_000}
+        cases = ([clear_tools(5, 2)], [clear_tools(12, 2)], [clear_tools(5, 0)],
+                 [clear_tools(5, 2, exclude_tools=["note"], clear_tool_inputs=True)],
+                 [clear_tools(5, 2, clear_at_least=least)], [thinking, clear_tools(5, 3)],
+                 [{"type": "clear_thinking_20251015", "keep": "all"}], [])
+        for number, (edits, size) in enumerate((edits, size) for edits in cases
+                                               for size in (7, 12)):
+            # Each is a conversation of its own, which nobody has cleared before.
+            body = self.edited(edits, used(size, f"c{number}", thinks=True))
+            with self.subTest(edits=edits, size=size):
+                native, _ = self.ok("/v1/messages", {**body, "model": self.NATIVE}, self.BETA)
+                self.assertEqual(self.sent()["context_management"], {"edits": edits})
+                if not edits:
+                    continue
+                wanted = self.applied(native)
+                reply, _ = self.ok("/v1/messages", body)
+                self.assertEqual(self.applied(reply), wanted)
+                self.assertNotIn("context_management", self.sent())
+                cleared = json.dumps(self.sent()).count(context_edits.CLEARED)
+                self.assertEqual(cleared, sum(edit.get("cleared_tool_uses", 0) for edit in wanted))
+                _, data = self.post("/v1/messages", {**body, "stream": True})
+                delta = next(event for name, event in events_of(data) if name == "message_delta")
+                self.assertEqual(self.applied(delta), wanted)
+
+    def test_a_count_says_what_it_was(self):
+        body = self.edited([clear_tools(5, 2)], used(9))
+        del body["max_tokens"]
+        running = self.start("local", self.tiny())
+        for model, running in (("chat-1", None), ("local", running), (self.NATIVE, None)):
+            with self.subTest(model=model):
+                path = "/v1/messages/count_tokens"
+                whole, _ = self.ok(path, {"model": model, "messages": body["messages"],
+                                          "tools": self.TOOLS}, running=running)
+                count, _ = self.ok(path, {**body, "model": model}, self.BETA, running)
+                original = count["context_management"]["original_input_tokens"]
+                self.assertLess(count["input_tokens"], whole["input_tokens"])
+                # The upstream that has no count of its own is estimated.
+                off = 0 if model != "chat-1" else whole["input_tokens"] // 10
+                self.assertAlmostEqual(original, whole["input_tokens"], delta=off)
+
+    def test_a_conversation_is_cleared_seldom_and_its_cache_stays_warm(self):
+        changes, before = 0, None
+        edit = {"type": "clear_tool_uses_20250919",
+                "trigger": {"type": "input_tokens", "value": 8000}}
+        for size in range(1, 41):
+            reply, _ = self.ok("/v1/messages", self.edited([edit], used(size, size=2000)))
+            turns = self.sent()["messages"]
+            if before and turns[:len(before)] != before:
+                changes += 1
+            before = turns
+            self.assertLess(len(json.dumps(turns)), 8000 * 5)
+            self.assertIn("context_management", reply)
+        self.assertLessEqual(changes, 5)
+
+    def test_wrong_edits_are_named(self):
+        for field, edit in (
+                ("trigger.type", clear_tools(5, 2, trigger={"type": "x", "value": 1})),
+                ("keep.value", clear_tools(5, -1)),
+                ("exclude_tools", clear_tools(5, 1, exclude_tools=7)),
+                ("keep", {"type": "clear_thinking_20251015", "keep": 7})):
+            error = self.refused("/v1/messages", self.edited([edit], used(2)))
+            self.assertIn(f"context_management.edits.{field}", error["message"])
+        order = [clear_tools(5, 2), {"type": "clear_thinking_20251015"}]
+        self.refused("/v1/messages", self.edited(order, used(2)))
+
+    def test_a_compaction_may_follow(self):
+        edits = [clear_tools(5, 2), {"type": "compact_20260112",
+                                     "trigger": {"type": "input_tokens", "value": 50_000}}]
+        turns = [{"role": "user", "content": text_of("long", 60_000)}, *used(9)[1:]]
+        reply, _ = self.ok("/v1/messages", self.edited(edits, turns))
+        self.assertEqual(self.applied(reply)[0]["cleared_tool_uses"], 7)
+        self.assertEqual(reply["content"][0]["type"], "compaction")
+        paused = [edits[0], {**edits[1], "pause_after_compaction": True}]
+        for stream in (False, True):
+            _, data = self.post("/v1/messages", self.edited(paused, turns, stream=stream))
+            self.assertIn(b"cleared_tool_uses", data)
+
+    def test_the_local_engine_clears(self):
+        running = self.start("local", self.tiny())
+        body = self.edited([clear_tools(5, 2)], used(9), model="local", max_tokens=8)
+        reply, _ = self.ok("/v1/messages", body, running=running)
+        self.assertEqual(self.applied(reply)[0]["cleared_tool_uses"], 7)
+        tokens = (reply["usage"]["input_tokens"] + reply["usage"]["cache_read_input_tokens"]
+                  + reply["usage"]["cache_creation_input_tokens"])
+        count, _ = self.ok("/v1/messages/count_tokens", body, running=running)
+        self.assertEqual(count["input_tokens"], tokens)
+
+    def test_one_that_speaks_messages_gets_what_is_not_cleared_as_it_came(self):
+        arguments = self.upstreams(self.provider.url, {
+            "other": ("anthropic", "claude-*", 'provider = "other"')})
+        self.arguments = arguments
+        running = self.start("other")
+        body = self.edited([clear_tools(5, 2)], used(3), model=self.NATIVE)
+        self.ok("/v1/messages", body, running=running)
+        self.assertEqual(self.sent(), body)
+        body = self.edited([clear_tools(5, 2)], used(9), model=self.NATIVE)
+        reply, _ = self.ok("/v1/messages", body, running=running)
+        self.assertNotIn("context_management", self.sent())
+        self.assertEqual(self.applied(reply)[0]["cleared_tool_uses"], 7)
 
 
 class LocalTest(CompactionCase):

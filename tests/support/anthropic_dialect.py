@@ -116,11 +116,6 @@ def message_events(body, usage, words):
     return [(event["type"], json.dumps(event, ensure_ascii=False)) for event in events]
 
 
-def count_tokens(body):
-    return {"input_tokens": sum(prompt_cache.count_tokens(block[0])
-                                for block in prompt_cache.anthropic_blocks(body))}
-
-
 def models():
     return {"data": [{"type": "model", "id": name, "display_name": name,
                       "created_at": "2026-01-01T00:00:00Z"} for name in MODELS],

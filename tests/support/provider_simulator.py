@@ -19,6 +19,7 @@ import time
 import zlib
 
 import anthropic_dialect
+import context_edits
 import openai_dialect
 import preserved_thinking
 import prompt_cache
@@ -265,9 +266,11 @@ class Simulator:
             kind = [("content-type", request.header("content-type", "application/json"))]
             return 200, kind, request.body, None
         if request.path == "/v1/messages/count_tokens":
-            return 200, JSON, json.dumps(anthropic_dialect.count_tokens(body)).encode(), None
+            return 200, JSON, json.dumps(context_edits.size(body)).encode(), None
+        edits = None
         if request.path == "/v1/messages":
             anthropic_dialect.check(body)
+            body, edits = context_edits.applied_to(body)
             if self.system_turns is not None:
                 anthropic_dialect.check_system_turns(body, request.header("anthropic-beta"),
                                                      self.system_turns)
@@ -283,6 +286,8 @@ class Simulator:
             thought = None
         streams = body.get("stream") and make_events is not None
         answer = (make_events if streams else make)(body, usage, words)
+        if edits is not None:
+            answer = context_edits.said_in(answer, edits)
         # From here on the answer has begun, and what was written can be read.
         for key, ttl in keep:
             self._store.put(key, ttl)

@@ -14,6 +14,7 @@
 #include "gateway/proxy/handler/fold_runner.h"
 #include "gateway/proxy/handler/model_context.h"
 #include "gateway/proxy/handler/session_step.h"
+#include "gateway/session/compaction/inserted.h"
 #include "gateway/session/compaction/opened.h"
 #include "gateway/session/compaction/summary_request.h"
 #include "gateway/session/compaction/written.h"
@@ -21,9 +22,14 @@
 namespace kvgate::proxy::handler {
 
 namespace compaction = session::compaction;
+using compaction::AppliedEdit;
 using compaction::Asked;
+using compaction::Cleared;
+using compaction::ClearThinking;
+using compaction::ClearToolUses;
 using compaction::Compaction;
 using compaction::Covers;
+using compaction::Insertion;
 using compaction::Surface;
 using compaction::Threshold;
 using protocol::form::Dialect;
@@ -69,6 +75,16 @@ bool IsNative(const RequestContext& request, Dialect dialect, const std::string&
   return !targets.empty() && std::all_of(targets.begin(), targets.end(), makes);
 }
 
+// True if whoever may answer the request takes it as a request of Messages, untranslated.
+bool SpeaksMessages(const RequestContext& request, const std::string& model) {
+  if (FoldTargetOf(request, Dialect::kMessages, model).is_local) return false;
+  const std::vector<MaybeTarget> targets = TargetsOf(request, Dialect::kMessages, model);
+  const auto speaks = [](const MaybeTarget& target) {
+    return target.upstream != nullptr && target.upstream->Has(upstream::wire::Endpoint::kMessages);
+  };
+  return !targets.empty() && std::all_of(targets.begin(), targets.end(), speaks);
+}
+
 }  // namespace
 
 Task<CompactionStep::Outcome> CompactionStep::Begin() {
@@ -108,6 +124,10 @@ Task<Result<CompactionStep::Outcome>> CompactionStep::Take() {
   const Result<void> opened = co_await Open(is_native);
   if (!opened) co_return opened.error();
   if (is_native) co_return is_compact ? Outcome::kForwards : Outcome::kGoesOn;
+  if (asked->surface == Surface::kNone && !asked->edits.empty()) {
+    const Result<void> cleared = co_await Clear(asked->edits);
+    if (!cleared) co_return cleared.error();
+  }
   if (asked->surface == Surface::kNone && asked->threshold) {
     Result<Outcome> outcome = co_await Bound(*asked);
     co_return outcome;
@@ -178,6 +198,11 @@ Task<void> CompactionStep::ReplyWith(const Compaction& compaction, Surface surfa
   Response response{
       .body = compaction::WriteAnswer(
           compaction, {.surface = surface, .streams = streams, .body = request_.body().text()})};
+  if (request_.notes().inserted) {
+    compaction::Inserter inserter(request_.notes().inserted);
+    response.body = streams ? inserter.TakePiece(response.body) + inserter.Finish()
+                            : inserter.TakeBody(response.body);
+  }
   if (streams) response.content_type = "text/event-stream";
   co_await request_.Reply(std::move(response));
 }
@@ -258,6 +283,71 @@ Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
   co_return Result<void>();
 }
 
+Task<Result<void>> CompactionStep::Apply(std::string_view type, Cleared cleared,
+                                         std::vector<AppliedEdit>& applied) {
+  const int64_t before = co_await NumTokens();
+  const Result<void> replaced = request_.ReplaceBody(std::move(cleared.body));
+  if (!replaced) co_return replaced.error();
+  const Result<void> scanned = co_await request_.Scan();
+  if (!scanned) co_return scanned.error();
+  const int64_t after = co_await NumTokens();
+  applied.push_back({.type = type,
+                     .num_cleared = cleared.num_cleared,
+                     .num_tokens = std::max<int64_t>(before - after, 0)});
+  co_return Result<void>();
+}
+
+Task<Result<void>> CompactionStep::Clear(const compaction::Edits& edits) {
+  // A session's window is bounded already.
+  if (SessionStep::IsWanted(request_)) co_return Result<void>();
+  std::vector<AppliedEdit> applied;
+  std::optional<Cleared> cleared;
+  const auto run = [&](std::function<void()> clear) {
+    return request_.work().RunSized(request_.body().text().size(), std::move(clear));
+  };
+  if (edits.thinking) {
+    co_await run([&] { cleared = ClearThinking(request_.body().text(), *edits.thinking); });
+  }
+  if (cleared) {
+    const Result<void> done =
+        co_await Apply(compaction::kClearThinking, *std::move(cleared), applied);
+    if (!done) co_return done.error();
+  }
+  cleared.reset();
+  if (edits.tool_uses) {
+    // A token has at least one byte, so that a short prompt need not be counted.
+    const bool is_long =
+        static_cast<int64_t>(request_.body().text().size()) > edits.tool_uses->trigger;
+    int64_t num_tokens = 0;
+    if (is_long) num_tokens = co_await NumTokens();
+    const std::string tenant = local::TenantOf(request_.caller().credential());
+    co_await run([&] {
+      cleared = ClearToolUses({.body = request_.body().text(),
+                               .edit = *edits.tool_uses,
+                               .num_tokens = num_tokens,
+                               .tenant = tenant,
+                               .marks = *request_.environment().cleared_marks});
+    });
+  }
+  if (cleared) {
+    const Result<void> done =
+        co_await Apply(compaction::kClearToolUses, *std::move(cleared), applied);
+    if (!done) co_return done.error();
+  }
+  // Where nothing is cleared, who speaks this dialect gets the request as it came.
+  if (applied.empty() && SpeaksMessages(request_, request_.scan().model)) co_return Result<void>();
+  if (!applied.empty()) {
+    const Result<void> replaced =
+        request_.ReplaceBody(compaction::WithoutAsking(dialect_, request_.body().text()));
+    if (!replaced) co_return replaced.error();
+    const Result<void> scanned = co_await request_.Scan();
+    if (!scanned) co_return scanned.error();
+  }
+  request_.notes().inserted = std::make_shared<const Insertion>(
+      Insertion{.dialect = dialect_, .edits = std::move(applied)});
+  co_return Result<void>();
+}
+
 Task<Result<CompactionStep::Outcome>> CompactionStep::Bound(const Asked& asked) {
   const Threshold& threshold = *asked.threshold;
   // Of a session and of what goes on by an id the window is bounded already, and counting needs no
@@ -282,15 +372,16 @@ Task<Result<CompactionStep::Outcome>> CompactionStep::Bound(const Asked& asked) 
   if (made) {
     request_.notes().compaction =
         fmt::format("done;before={};after={}", tokens, made->summary.tokens.output);
-    auto compaction = std::make_shared<const Compaction>(
-        Sealed(compaction::WithNewest(dialect_, body, made->summary.text), Covers::kAll,
-               std::move(made->answer)));
+    const Compaction compaction = Sealed(compaction::WithNewest(dialect_, body, made->summary.text),
+                                         Covers::kAll, std::move(made->answer));
     if (threshold.pauses) {
-      co_await ReplyWith(*compaction, Surface::kPaused);
+      co_await ReplyWith(compaction, Surface::kPaused);
       co_return Outcome::kAnswered;
     }
-    body = compaction::InPlace(dialect_, body, compaction->summary);
-    request_.notes().inserted = std::move(compaction);
+    body = compaction::InPlace(dialect_, body, compaction.summary);
+    Insertion insertion{.dialect = dialect_, .compaction = compaction};
+    if (const auto& edited = request_.notes().inserted) insertion.edits = edited->edits;
+    request_.notes().inserted = std::make_shared<const Insertion>(std::move(insertion));
   }
   const Result<void> replaced = request_.ReplaceBody(std::move(body));
   if (!replaced) co_return replaced.error();

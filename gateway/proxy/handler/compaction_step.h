@@ -1,16 +1,18 @@
 // CompactionStep: what a request's life has to do with compactions. It stands in front of all else:
-// items that this gateway made become text that any model reads; and where a compaction is asked
-// for whose target makes none itself, it is made here, by a summary that is an ordinary request to
-// that target.
+// items that this gateway made become text that any model reads; and where a compaction or an edit
+// of the prompt is asked for whose target makes none itself, it is made here, a compaction by a
+// summary that is an ordinary request to that target.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/proxy/handler/own_request.h"
 #include "gateway/session/compaction/asked.h"
+#include "gateway/session/compaction/cleared.h"
 #include "gateway/session/compaction/sealed_summary.h"
 #include "gateway/session/compaction/written.h"
 #include "gateway/session/log/logged_turn.h"
@@ -46,6 +48,11 @@ class CompactionStep {
   Task<Result<Made>> AskFor(std::string instructions, bool only_part, request::Response& refusal);
   // Makes a compaction, which is the whole answer.
   Task<Result<void>> Compact(const session::compaction::Asked& asked);
+  // Clears what the edits ask for from the prompt, and notes what the answer is to say of it.
+  Task<Result<void>> Clear(const session::compaction::Edits& edits);
+  // Puts the edited body in the place of the request's; appends to `applied` what that cleared.
+  Task<Result<void>> Apply(std::string_view type, session::compaction::Cleared cleared,
+                           std::vector<session::compaction::AppliedEdit>& applied);
   // Puts a summary in the place of a prompt that has grown over the threshold. A summary that does
   // not come leaves the prompt as it is.
   Task<Result<Outcome>> Bound(const session::compaction::Asked& asked);

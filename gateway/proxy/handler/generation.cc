@@ -230,7 +230,7 @@ Task<bool> RequestRouter::DeliverAlone(provider::Answer& answer) {
     const bool is_answered = co_await provider::Deliver(answer, request_);
     co_return is_answered;
   }
-  provider::CompactedAnswer compacted(request_, answer, *request_.notes().inserted);
+  provider::CompactedAnswer compacted(request_, answer, request_.notes().inserted);
   const bool is_answered = co_await provider::Deliver(compacted, request_);
   co_return is_answered;
 }
@@ -248,6 +248,9 @@ Task<void> RequestRouter::CountTokens() {
                                  service::CompletionStart::Use::kCount);
   co_await provider::DriveStart(request_, start);
   Result<std::string> body = start.TakeCount();
+  if (body && request_.notes().inserted) {
+    *body = session::compaction::Inserter(request_.notes().inserted).TakeBody(*body);
+  }
   Response response =
       body ? Response{.body = std::move(*body)} : request::ErrorResponse(body.error());
   co_await request_.Reply(std::move(response));

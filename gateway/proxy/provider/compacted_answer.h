@@ -1,9 +1,10 @@
-// CompactedAnswer: an answer that begins with a compaction, because its prompt has grown over a
-// threshold. It passes the answer of any provider on, with that in front.
+// CompactedAnswer: an answer that says what was done to its prompt, because that has grown over a
+// threshold. It passes the answer of any provider on, with that inserted.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gateway/proxy/provider/answer.h"
 #include "gateway/session/compaction/inserted.h"
@@ -14,8 +15,8 @@ class CompactedAnswer final : public Answer {
  public:
   // `inner` must outlive it, and is ended by it.
   CompactedAnswer(request::RequestContext& request, Answer& inner,
-                  session::compaction::Compaction compaction)
-      : request_(request), inner_(inner), inserter_(std::move(compaction)) {}
+                  std::shared_ptr<const session::compaction::Insertion> insertion)
+      : request_(request), inner_(inner), inserter_(std::move(insertion)) {}
 
   Task<Begun> Begin() override;
   Task<Result<Piece>> Next() override;

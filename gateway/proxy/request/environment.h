@@ -13,6 +13,7 @@
 #include "gateway/proxy/work/body_budget.h"
 #include "gateway/service/service.h"
 #include "gateway/service/work_pools.h"
+#include "gateway/session/compaction/cleared_marks.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/model_list.h"
 
@@ -67,6 +68,9 @@ struct Environment {
   std::shared_ptr<work::Background> background = std::make_shared<work::Background>();
   // Jobs that wait for a time to come, and hold little meanwhile.
   std::shared_ptr<work::Background> waiting = std::make_shared<work::Background>(4096);
+  // How far conversations whose prompts are cleared of old results have been cleared.
+  std::shared_ptr<session::compaction::ClearedMarks> cleared_marks =
+      std::make_shared<session::compaction::ClearedMarks>();
   // True while one request asks the stores for their numbers; that work may outlive this.
   std::shared_ptr<std::atomic<bool>> refreshing = std::make_shared<std::atomic<bool>>(false);
 };

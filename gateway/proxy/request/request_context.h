@@ -25,7 +25,7 @@
 #include "gateway/upstream/upstreams.h"
 
 namespace kvgate::session::compaction {
-struct Compaction;
+struct Insertion;
 }
 
 namespace kvgate::proxy::request {
@@ -49,8 +49,8 @@ struct AnswerNotes {
   std::string left_out = {};    // parts of the request that were not understood
   std::string compaction = {};  // of the window of the request's session; empty: it has none
   BlockHash kv_block = {};      // the last one of its KV on this machine's disk; 0: none
-  // Goes out in front of the answer; null: nothing does.
-  std::shared_ptr<const session::compaction::Compaction> inserted = {};
+  // What the answer says besides what was answered; null: nothing.
+  std::shared_ptr<const session::compaction::Insertion> inserted = {};
   // A stored response as a turn of its session; null: it is none.
   std::shared_ptr<session::SessionTurn> kept = {};
 };

@@ -6,15 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/session/summary/summary_call.h"
 #include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
 
 namespace kvgate::session::compaction {
 
-using prompt::parse::JsonScanner;
-using prompt::parse::Span;
+using transcript::ElementsOf;
 using transcript::Member;
 using transcript::RawObject;
 
@@ -28,18 +26,6 @@ constexpr std::string_view kThresholdEdit = "compact_20260112";
 
 Error Wrong(std::string field, std::string why) {
   return MakeError(ErrorCode::kInvalidArgument, kSource, std::move(why), std::move(field));
-}
-
-// The elements of a list, as they are written; none if it is no list.
-std::vector<std::string_view> ElementsOf(std::string_view list) {
-  std::vector<std::string_view> elements;
-  JsonScanner scanner(list);
-  const bool is_read = !list.empty() && scanner.Peek() == '[' && scanner.List([&] {
-    const std::optional<Span> value = scanner.Value();
-    if (value) elements.push_back(value->In(list));
-    return value.has_value();
-  });
-  return is_read ? elements : std::vector<std::string_view>();
 }
 
 bool IsTrigger(std::string_view item) {
@@ -204,7 +190,9 @@ Result<Asked> ReadMessagesBody(const RawObject& body) {
   }
   const std::optional<RawObject> management = RawObject::Read(body.At("context_management"));
   if (!management) return asked;
-  for (const std::string_view element : ElementsOf(management->At("edits"))) {
+  const std::string_view edits = management->At("edits");
+  KVGATE_TRY(asked.edits, ReadEdits(edits));
+  for (const std::string_view element : ElementsOf(edits)) {
     const std::optional<RawObject> edit = RawObject::Read(element);
     if (edit) KVGATE_TRY_VOID(ReadEdit(*edit, asked));
   }

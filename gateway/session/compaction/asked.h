@@ -1,5 +1,6 @@
-// Asked: what a request says of compactions. Providers have several ways of asking for one; what
-// is asked for is read here, and answered by whoever serves the request. Pure; any thread.
+// Asked: what a request says of compactions and of edits to its prompt. Providers have several ways
+// of asking for one; what is asked for is read here, and answered by whoever serves the request.
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "gateway/session/compaction/edits.h"
 #include "gateway/session/transcript/message.h"
 
 namespace kvgate::session::compaction {
@@ -34,6 +36,7 @@ struct Asked {
   Surface surface = Surface::kNone;
   std::string instructions = {};  // of its caller, for the summary
   std::optional<Threshold> threshold = {};
+  Edits edits = {};         // of Messages, besides a threshold
   bool is_chained = false;  // what comes before is kept elsewhere, and named
 };
 

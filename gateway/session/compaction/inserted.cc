@@ -37,6 +37,25 @@ void AddInFront(Json& list, Json element) {
   if (list.is_array()) list.insert(list.begin(), std::move(element));
 }
 
+// What the edits did, where answers say it; whoever answered may have said what it did itself.
+void AddEdits(const std::vector<AppliedEdit>& edits, Json& answer) {
+  if (!transcript::MemberOf(answer, "context_management").is_null()) return;
+  int64_t num_tokens = 0;
+  Json list = Json::array();
+  for (const AppliedEdit& edit : edits) {
+    const bool clears_thinking = edit.type == kClearThinking;
+    list.push_back(
+        {{"type", edit.type},
+         {clears_thinking ? "cleared_thinking_turns" : "cleared_tool_uses", edit.num_cleared},
+         {"cleared_input_tokens", edit.num_tokens}});
+    num_tokens += edit.num_tokens;
+  }
+  const bool is_count = !answer.contains("usage") && answer.contains("input_tokens");
+  answer["context_management"] =
+      is_count ? Json{{"original_input_tokens", IntegerAt(answer, "input_tokens") + num_tokens}}
+               : Json{{"applied_edits", std::move(list)}};
+}
+
 void Shift(Json& event, const char* name, int64_t by) {
   if (event.contains(name)) event[name] = IntegerAt(event, name) + by;
 }
@@ -46,11 +65,17 @@ void Shift(Json& event, const char* name, int64_t by) {
 std::string Inserter::TakeBody(std::string_view body) const {
   std::optional<Json> answer = transcript::ParseJson(body);
   if (!answer || !answer->is_object()) return std::string(body);
-  const bool is_responses = compaction_.dialect == Dialect::kResponses;
+  const bool is_responses = insertion_->dialect == Dialect::kResponses;
   const char* const list = is_responses ? "output" : "content";
-  if (!answer->contains(list) || !(*answer)[list].is_array()) return std::string(body);
-  AddInFront((*answer)[list], is_responses ? ItemOf(compaction_) : BlockOf(compaction_));
-  if (!is_responses && answer->contains("usage")) AddIterations(compaction_, (*answer)["usage"]);
+  const bool is_answer = answer->contains(list) && (*answer)[list].is_array();
+  const bool takes_edits = insertion_->edits && (is_answer || answer->contains("input_tokens"));
+  if (!is_answer && !takes_edits) return std::string(body);
+  if (takes_edits) AddEdits(*insertion_->edits, *answer);
+  if (insertion_->compaction && is_answer) {
+    const Compaction& compaction = *insertion_->compaction;
+    AddInFront((*answer)[list], is_responses ? ItemOf(compaction) : BlockOf(compaction));
+    if (!is_responses && answer->contains("usage")) AddIterations(compaction, (*answer)["usage"]);
+  }
   return Dump(*answer);
 }
 
@@ -66,20 +91,23 @@ std::string Inserter::TakePiece(std::string_view piece) {
 std::string Inserter::Finish() { return TakeEvent(events_.TakeRest()); }
 
 std::string Inserter::TakeEvent(const std::string& event) {
+  // Most events pass as they are, unread.
+  if (!insertion_->compaction && event.find("message_delta") == std::string::npos) return event;
   std::optional<Json> data = transcript::ParseJson(answer::DataOf(event));
   if (!data || !data->is_object()) return event;
-  return compaction_.dialect == Dialect::kResponses ? ChangeResponses(*std::move(data))
+  return insertion_->dialect == Dialect::kResponses ? ChangeResponses(*std::move(data))
                                                     : ChangeMessages(*std::move(data));
 }
 
 std::string Inserter::ChangeResponses(Json event) {
   std::string out;
+  const Compaction& compaction = *insertion_->compaction;
   const std::string type = StringAt(event, "type");
   const bool has_failed = type == "error" || type == "response.failed";
   if (!has_failed && !IsBeginning(type)) {
     if (!std::exchange(is_inserted_, true)) {
       int64_t number = IntegerAt(event, "sequence_number");
-      const Json item = ItemOf(compaction_);
+      const Json item = ItemOf(compaction);
       for (const char* name : {"response.output_item.added", "response.output_item.done"}) {
         AppendEvent(
             {{"type", name}, {"sequence_number", number++}, {"output_index", 0}, {"item", item}},
@@ -87,7 +115,7 @@ std::string Inserter::ChangeResponses(Json event) {
       }
     }
     if (event.contains("response") && event["response"].is_object()) {
-      AddInFront(event["response"]["output"], ItemOf(compaction_));
+      AddInFront(event["response"]["output"], ItemOf(compaction));
     }
   }
   if (is_inserted_) {
@@ -100,13 +128,15 @@ std::string Inserter::ChangeResponses(Json event) {
 
 std::string Inserter::ChangeMessages(Json event) const {
   std::string out;
+  const std::optional<Compaction>& compaction = insertion_->compaction;
   const std::string type = StringAt(event, "type");
-  if (type.starts_with("content_block_")) Shift(event, "index", 1);
-  if (type == "message_delta" && event.contains("usage")) {
-    AddIterations(compaction_, event["usage"]);
+  if (compaction && type.starts_with("content_block_")) Shift(event, "index", 1);
+  if (type == "message_delta") {
+    if (compaction && event.contains("usage")) AddIterations(*compaction, event["usage"]);
+    if (insertion_->edits) AddEdits(*insertion_->edits, event);
   }
   AppendEvent(event, out);
-  if (type == "message_start") AppendBlock(compaction_, out);
+  if (compaction && type == "message_start") AppendBlock(*compaction, out);
   return out;
 }
 

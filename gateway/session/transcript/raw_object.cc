@@ -40,4 +40,15 @@ int64_t RawObject::IntegerAt(std::string_view name) const {
   return code == std::errc() && end == value.data() + value.size() ? number : 0;
 }
 
+std::vector<std::string_view> ElementsOf(std::string_view list) {
+  std::vector<std::string_view> elements;
+  JsonScanner scanner(list);
+  const bool is_read = !list.empty() && scanner.Peek() == '[' && scanner.List([&] {
+    const std::optional<Span> value = scanner.Value();
+    if (value) elements.push_back(value->In(list));
+    return value.has_value();
+  });
+  return is_read ? elements : std::vector<std::string_view>();
+}
+
 }  // namespace kvgate::session::transcript

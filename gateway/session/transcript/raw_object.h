@@ -26,4 +26,7 @@ class RawObject {
   std::vector<std::pair<std::string_view, std::string_view>> members_;  // raw names, raw values
 };
 
+// The elements of a list, as they are written; none if it is no list.
+std::vector<std::string_view> ElementsOf(std::string_view list);
+
 }  // namespace kvgate::session::transcript

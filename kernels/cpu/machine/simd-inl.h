@@ -17,7 +17,7 @@
 #undef KVGATE_UNROLL
 // Small loops over arrays of vectors must be unrolled, or the arrays stay in memory. With a
 // sanitizer they are not, because its checks of straight-line code take minutes to compile.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef KVGATE_SANITIZED
 #define KVGATE_UNROLL _Pragma("GCC unroll 1")
 #else
 #define KVGATE_UNROLL _Pragma("GCC unroll 32")

@@ -12,7 +12,7 @@ namespace {
 // swapcontext calls the kernel to switch signal masks, which costs more than a CUDA thread's work
 // between two barriers; _setjmp and _longjmp only exchange registers. Sanitizers understand only
 // swapcontext.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef KVGATE_SANITIZED
 constexpr bool kSwapsContexts = true;
 #else
 constexpr bool kSwapsContexts = false;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,12 +15,15 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-Compaction Of(Dialect dialect) {
-  return {.dialect = dialect,
-          .request_id = "1",
-          .summary = "A summary.",
-          .sealed = "kvg1.x",
-          .answer = R"({"usage":{"input_tokens":5,"cache_read_input_tokens":4}})"};
+std::shared_ptr<const Insertion> Of(Dialect dialect) {
+  return std::make_shared<const Insertion>(Insertion{
+      .dialect = dialect,
+      .compaction =
+          Compaction{.dialect = dialect,
+                     .request_id = "1",
+                     .summary = "A summary.",
+                     .sealed = "kvg1.x",
+                     .answer = R"({"usage":{"input_tokens":5,"cache_read_input_tokens":4}})"}});
 }
 
 constexpr std::string_view kResponses =
@@ -127,6 +131,42 @@ TEST(InsertedTest, ABodyHasItInFront) {
   for (const char* other : {"", "[]", "{}", R"({"output":7})"}) {
     EXPECT_EQ(Inserter(Of(Dialect::kResponses)).TakeBody(other), other);
   }
+}
+
+Inserter Edited(std::vector<AppliedEdit> edits) {
+  return Inserter(std::make_shared<const Insertion>(
+      Insertion{.dialect = Dialect::kMessages, .edits = std::move(edits)}));
+}
+
+TEST(InsertedTest, AnAnswerSaysWhatWasCleared) {
+  Inserter inserter = Edited({{kClearThinking, 2, 300}, {kClearToolUses, 5, 4000}});
+  const json wanted = json::parse(R"({"applied_edits":[
+      {"type":"clear_thinking_20251015","cleared_thinking_turns":2,"cleared_input_tokens":300},
+      {"type":"clear_tool_uses_20250919","cleared_tool_uses":5,"cleared_input_tokens":4000}]})");
+  EXPECT_EQ(json::parse(inserter.TakeBody(R"({"content":[],"usage":{}})"))["context_management"],
+            wanted);
+  const std::string out = inserter.TakePiece(kMessages) + inserter.Finish();
+  const std::vector<json> data = DataOf(out);
+  ASSERT_EQ(data.size(), 3u);
+  EXPECT_EQ(data[2]["context_management"], wanted);
+  // The events in front of it are as they were.
+  EXPECT_TRUE(out.starts_with(kMessages.substr(0, kMessages.find("event: message_delta"))));
+  EXPECT_EQ(json::parse(Edited({}).TakeBody(R"({"content":[]})"))["context_management"],
+            json::parse(R"({"applied_edits":[]})"));
+}
+
+TEST(InsertedTest, ACountSaysWhatItWas) {
+  const Inserter inserter = Edited({{kClearThinking, 2, 300}, {kClearToolUses, 5, 4000}});
+  EXPECT_EQ(json::parse(inserter.TakeBody(R"({"input_tokens":700})")),
+            json::parse(R"({"input_tokens":700,"context_management":
+                            {"original_input_tokens":5000}})"));
+}
+
+TEST(InsertedTest, WhatTheUpstreamSaysOfItsEditsStays) {
+  const char* const body = R"({"content":[],"context_management":{"applied_edits":[1]}})";
+  EXPECT_EQ(Edited({{kClearToolUses, 5, 4000}}).TakeBody(body), body);
+  const char* const error = R"({"type":"error","error":{"type":"api_error"}})";
+  EXPECT_EQ(Edited({{kClearToolUses, 5, 4000}}).TakeBody(error), error);
 }
 
 TEST(InsertedTest, AnEventWithoutAnEndIsNotKept) {
