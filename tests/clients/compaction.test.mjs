@@ -103,3 +103,30 @@ test("Anthropic's compaction on demand, whole and streamed", async () => {
     assert.ok(next.content.length > 0, place);
   }
 });
+
+test("old results of tools are cleared, whole, streamed and counted", async () => {
+  const turns = [{ role: "user", content: "Mend the parser." }];
+  for (let use = 0; use < 6; ++use) {
+    turns.push({ role: "assistant", content: [
+      { type: "tool_use", id: `toolu_${use}`, name: "look", input: { q: "parser" } }] });
+    turns.push({ role: "user", content: [{ type: "tool_result", tool_use_id: `toolu_${use}`,
+      content: "It has errors. ".repeat(20) }] });
+  }
+  for (const [place, url, model] of places()) {
+    const client = new Anthropic({ baseURL: url, apiKey: "sk-a", maxRetries: 0 });
+    const asked = { model, messages: turns, betas: ["context-management-2025-06-27"],
+      tools: [{ name: "look", input_schema: { type: "object" } }],
+      context_management: { edits: [{ type: "clear_tool_uses_20250919",
+        trigger: { type: "tool_uses", value: 4 }, keep: { type: "tool_uses", value: 2 } }] } };
+    const reply = await client.beta.messages.create({ ...asked, max_tokens: 64 });
+    const [edit] = reply.context_management.applied_edits;
+    assert.equal(edit.cleared_tool_uses, 4, place);
+    assert.ok(edit.cleared_input_tokens > 100, place);
+    const stream = client.beta.messages.stream({ ...asked, max_tokens: 64 });
+    const final = await stream.finalMessage();
+    assert.deepEqual(final.context_management.applied_edits, [edit], place);
+    const count = await client.beta.messages.countTokens(asked);
+    assert.equal(count.context_management.original_input_tokens - count.input_tokens,
+      edit.cleared_input_tokens, place);
+  }
+});

@@ -168,7 +168,7 @@ void TurnStoreTest::CheckIntegrity() {
 
 TEST_F(TurnStoreTest, ATurnComesBackWithAllItsFieldsAlsoAfterReopening) {
   Turn turn = Make({.id = "resp_1", .session = "s", .content = DigestOf(1)});
-  turn.items[1].payload = std::string("\0\xff{\"id\":18446744073709551615}", 32);
+  turn.items[1].payload = std::string("\0\xff{\"id\":18446744073709551615}", 30);
   ASSERT_TRUE(store_->Append(turn));
   turn.order = 1;
   turn.created_us = now_us_.load();
