@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "tests/gateway/proxy/provider/told_answer.h"
@@ -22,7 +23,7 @@ class CompactedAnswerTest : public ::testing::Test {
  protected:
   bool Deliver() {
     const auto request = proxy.Open({.path = "/v1/responses"}, sink);
-    CompactedAnswer answer(*request, told, {.request_id = "1", .sealed = "kvg1.x"});
+    CompactedAnswer answer(*request, told, inserted);
     return proxy.Run(provider::Deliver(answer, *request));
   }
   void Forward(int status, std::string_view type) {
@@ -33,6 +34,10 @@ class CompactedAnswerTest : public ::testing::Test {
   TestProxy proxy;
   TestSink sink{proxy.io()};
   ToldAnswer told;
+  const std::shared_ptr<const session::compaction::Insertion> inserted =
+      std::make_shared<const session::compaction::Insertion>(session::compaction::Insertion{
+          .dialect = session::compaction::Dialect::kResponses,
+          .compaction = session::compaction::Compaction{.request_id = "1", .sealed = "kvg1.x"}});
   upstream::wire::HeaderFields fields;
 };
 
@@ -76,7 +81,7 @@ TEST_F(CompactedAnswerTest, AnErrorPassesAndABreakIsSaid) {
   Forward(200, "application/json");
   told.pieces = {R"({"output":)"};
   told.is_cut = true;
-  CompactedAnswer answer(*request, told, {.request_id = "1", .sealed = "kvg1.x"});
+  CompactedAnswer answer(*request, told, inserted);
   EXPECT_TRUE(proxy.Run(provider::Deliver(answer, *request)));
   EXPECT_EQ(other.status, 502);
 }
