@@ -1,6 +1,7 @@
 #include "gateway/session/compaction/cleared.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -127,10 +128,6 @@ std::vector<ToolUse> ToolUsesOf(const std::vector<Turn>& turns) {
   return uses;
 }
 
-bool Names(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 class ToolUseClearing {
  public:
   explicit ToolUseClearing(const ClearToolUsesArgs& args)
@@ -159,12 +156,12 @@ class ToolUseClearing {
 
  private:
   bool IsClearable(const ToolUse& use) const {
-    return !use.result.empty() && !Names(args_.edit.excluded, use.name);
+    return !use.result.empty() && !args_.edit.excluded.contains(use.name);
   }
   bool ClearsInput(const ToolUse& use) const {
-    const std::vector<std::string>& tools = args_.edit.input_tools;
+    const std::set<std::string>& tools = args_.edit.input_tools;
     return args_.edit.clears_inputs && !use.input.empty() &&
-           (tools.empty() || Names(tools, use.name));
+           (tools.empty() || tools.contains(use.name));
   }
   // The bytes that are lost where the uses from `begin` to `end` are cleared.
   int64_t BytesOf(size_t begin, size_t end) const {

@@ -9,25 +9,16 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/digest.h"
 #include "base/lru_map.h"
 
 namespace kvgate::session::compaction {
 
 class ClearedMarks {
  public:
-  // `mark` stands for a conversation up to one of its tool uses.
-  bool Has(std::string_view tenant, uint64_t mark) {
-    const std::scoped_lock lock(mutex_);
-    std::unique_ptr<Marks>& marks = tenants_.FindOrAdd(SecretHash(tenant));
-    return marks != nullptr && marks->Find(mark) != nullptr;
-  }
-  void Add(std::string_view tenant, uint64_t mark) {
-    const std::scoped_lock lock(mutex_);
-    std::unique_ptr<Marks>& marks = tenants_.FindOrAdd(SecretHash(tenant));
-    if (marks == nullptr) marks = std::make_unique<Marks>(kMarksMax);
-    marks->FindOrAdd(mark);
-  }
+  // `mark` stands for a conversation up to one of its tool uses. A look counts as a use of it.
+  bool Has(std::string_view tenant, uint64_t mark);
+  // Forgets the tenant's mark that was not used longest, where it has too many.
+  void Add(std::string_view tenant, uint64_t mark);
 
  private:
   static constexpr size_t kTenantsMax = 1024;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/session/transcript/raw_object.h"
@@ -46,13 +47,13 @@ Result<Amount> ReadAmount(std::string_view json, std::string_view member, int64_
 }
 
 // Reads a list of names of tools.
-Result<std::vector<std::string>> ReadNames(std::string_view json, std::string_view member) {
-  std::vector<std::string> names;
+Result<std::set<std::string>> ReadNames(std::string_view json, std::string_view member) {
+  std::set<std::string> names;
   if (json.empty()) return names;
   if (!json.starts_with('[')) return Wrong(member, "a list of names");
   for (const std::string_view element : ElementsOf(json)) {
     if (!element.starts_with('"')) return Wrong(member, "a list of names");
-    names.push_back(prompt::parse::TextOrJson(element));
+    names.insert(prompt::parse::TextOrJson(element));
   }
   return names;
 }

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 
@@ -19,13 +19,13 @@ inline constexpr std::string_view kClearThinking = "clear_thinking_20251015";
 struct ToolUseEdit {
   enum class Unit : uint8_t { kInputTokens, kToolUses };
   Unit unit = Unit::kInputTokens;
-  int64_t trigger = 100'000;               // of the unit
-  int64_t keep = 3;                        // tool uses, the newest
-  int64_t tokens_min = 0;                  // clears at least so many, or nothing
-  std::vector<std::string> excluded = {};  // names of tools of which nothing is cleared
+  int64_t trigger = 100'000;            // of the unit
+  int64_t keep = 3;                     // tool uses, the newest
+  int64_t tokens_min = 0;               // clears at least so many, or nothing
+  std::set<std::string> excluded = {};  // names of tools of which nothing is cleared
   // The inputs of calls are cleared too: of all tools, or of those named.
   bool clears_inputs = false;
-  std::vector<std::string> input_tools = {};
+  std::set<std::string> input_tools = {};
 };
 
 // Clears the thinking of all but the newest turns that have any.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -183,6 +184,16 @@ TEST_F(ClearedTest, OtherEditsOfAConversationBeginAnew) {
   ToolUseEdit edit = After(5, 2);
   edit.excluded = {"other"};
   EXPECT_EQ(Clear(Used(8).dump(), edit)->num_cleared, 6);
+}
+
+// Names and uses are not compared each with each.
+TEST_F(ClearedTest, ManyNamesAndManyUsesTakeNoTime) {
+  ToolUseEdit edit = After(5, 2);
+  for (int i = 0; i < 100'000; ++i) edit.excluded.insert("n" + std::to_string(i));
+  const std::string body = Used(20'000, 10).dump();
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Clear(body, edit));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
 }
 
 TEST_F(ClearedTest, AnyBodyIsRead) {
