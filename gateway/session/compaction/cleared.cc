@@ -1,6 +1,7 @@
 #include "gateway/session/compaction/cleared.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -179,8 +180,7 @@ class ToolUseClearing {
   }
   // As many tokens as those bytes have in this prompt.
   int64_t TokensOf(int64_t bytes) const {
-    const double share = static_cast<double>(bytes) / static_cast<double>(args_.body.size());
-    return static_cast<int64_t>(share * static_cast<double>(args_.num_tokens));
+    return bytes * args_.num_tokens / std::max<int64_t>(std::ssize(args_.body), 1);
   }
   // True if the prompt whose first `end` uses are cleared exceeds the trigger.
   bool Exceeds(size_t end) const {
