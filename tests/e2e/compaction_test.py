@@ -512,6 +512,13 @@ class EditsTest(CompactionCase):
             self.assertLess(len(json.dumps(turns)), 8000 * 5)
             self.assertIn("context_management", reply)
         self.assertLessEqual(changes, 5)
+        # After a kill it is cleared once to what is to be kept, and stays so again.
+        self.running.kill()
+        running = self.start("data")
+        for size in (41, 42):
+            reply, _ = self.ok("/v1/messages", self.edited([edit], used(size, size=2000)),
+                               running=running)
+            self.assertEqual(self.applied(reply)[0]["cleared_tool_uses"], 38)
 
     def test_wrong_edits_are_named(self):
         for field, edit in (

@@ -65,24 +65,30 @@ bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
   return is_said && upstream.Has(endpoint) && upstream.provider() == maker;
 }
 
-// True if whoever may answer the request makes compactions itself.
-bool IsNative(const RequestContext& request, Dialect dialect, const std::string& model) {
+// True if the request goes to upstreams alone, and each that it may go to `is_such`.
+template <typename IsSuch>
+bool GoesToSuch(const RequestContext& request, Dialect dialect, IsSuch is_such) {
+  const std::string& model = request.scan().model;
   if (FoldTargetOf(request, dialect, model).is_local) return false;
   const std::vector<MaybeTarget> targets = TargetsOf(request, dialect, model);
-  const auto makes = [&](const MaybeTarget& target) {
-    return target.upstream != nullptr && MakesCompactions(*target.upstream, dialect);
-  };
-  return !targets.empty() && std::all_of(targets.begin(), targets.end(), makes);
+  return !targets.empty() &&
+         std::all_of(targets.begin(), targets.end(), [&](const MaybeTarget& target) {
+           return target.upstream != nullptr && is_such(*target.upstream);
+         });
+}
+
+// True if whoever may answer the request makes compactions itself.
+bool IsNative(const RequestContext& request, Dialect dialect) {
+  return GoesToSuch(request, dialect, [&](const upstream::Upstream& upstream) {
+    return MakesCompactions(upstream, dialect);
+  });
 }
 
 // True if whoever may answer the request takes it as a request of Messages, untranslated.
-bool SpeaksMessages(const RequestContext& request, const std::string& model) {
-  if (FoldTargetOf(request, Dialect::kMessages, model).is_local) return false;
-  const std::vector<MaybeTarget> targets = TargetsOf(request, Dialect::kMessages, model);
-  const auto speaks = [](const MaybeTarget& target) {
-    return target.upstream != nullptr && target.upstream->Has(upstream::wire::Endpoint::kMessages);
-  };
-  return !targets.empty() && std::all_of(targets.begin(), targets.end(), speaks);
+bool SpeaksMessages(const RequestContext& request) {
+  return GoesToSuch(request, Dialect::kMessages, [](const upstream::Upstream& upstream) {
+    return upstream.Has(upstream::wire::Endpoint::kMessages);
+  });
 }
 
 }  // namespace
@@ -113,7 +119,7 @@ Task<Result<CompactionStep::Outcome>> CompactionStep::Take() {
   const Result<void> scanned = co_await request_.Scan();
   if (!scanned) co_return scanned.error();
   if (request_.body().is_encoded() && !request_.body().is_decoded()) co_return Outcome::kGoesOn;
-  const bool is_native = IsNative(request_, dialect_, request_.scan().model);
+  const bool is_native = IsNative(request_, dialect_);
   Result<Asked> asked = Asked();
   std::function<void()> read = [&] {
     asked = compaction::ReadAsked(dialect_, is_compact, request_.body().text());
@@ -168,6 +174,11 @@ int64_t CompactionStep::ContextTokens() const {
 }
 
 Task<int64_t> CompactionStep::NumTokens() {
+  if (!num_tokens_) num_tokens_ = co_await Count();
+  co_return *num_tokens_;
+}
+
+Task<int64_t> CompactionStep::Count() const {
   const bool is_local = FoldTargetOf(request_, dialect_, request_.scan().model).is_local;
   if (!is_local) {
     const Result<service::Prompts::Known> known = co_await request_.Recognize();
@@ -200,8 +211,12 @@ Task<void> CompactionStep::ReplyWith(const Compaction& compaction, Surface surfa
           compaction, {.surface = surface, .streams = streams, .body = request_.body().text()})};
   if (request_.notes().inserted) {
     compaction::Inserter inserter(request_.notes().inserted);
-    response.body = streams ? inserter.TakePiece(response.body) + inserter.Finish()
-                            : inserter.TakeBody(response.body);
+    if (streams) {
+      response.body = inserter.TakePiece(response.body);
+      response.body += inserter.Finish();
+    } else {
+      response.body = inserter.TakeBody(response.body);
+    }
   }
   if (streams) response.content_type = "text/event-stream";
   co_await request_.Reply(std::move(response));
@@ -286,6 +301,7 @@ Task<Result<void>> CompactionStep::Compact(const Asked& asked) {
 Task<Result<void>> CompactionStep::Apply(std::string_view type, Cleared cleared,
                                          std::vector<AppliedEdit>& applied) {
   const int64_t before = co_await NumTokens();
+  num_tokens_.reset();
   const Result<void> replaced = request_.ReplaceBody(std::move(cleared.body));
   if (!replaced) co_return replaced.error();
   const Result<void> scanned = co_await request_.Scan();
@@ -335,7 +351,7 @@ Task<Result<void>> CompactionStep::Clear(const compaction::Edits& edits) {
     if (!done) co_return done.error();
   }
   // Where nothing is cleared, who speaks this dialect gets the request as it came.
-  if (applied.empty() && SpeaksMessages(request_, request_.scan().model)) co_return Result<void>();
+  if (applied.empty() && SpeaksMessages(request_)) co_return Result<void>();
   if (!applied.empty()) {
     const Result<void> replaced =
         request_.ReplaceBody(compaction::WithoutAsking(dialect_, request_.body().text()));

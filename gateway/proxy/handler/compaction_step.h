@@ -4,7 +4,9 @@
 // summary that is an ordinary request to that target.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +60,7 @@ class CompactionStep {
   Task<Result<Outcome>> Bound(const session::compaction::Asked& asked);
   // The tokens of the prompt; 0: they are not known.
   Task<int64_t> NumTokens();
+  Task<int64_t> Count() const;
   // The context of the model, in tokens; 0: it is not known.
   int64_t ContextTokens() const;
   // `answer` is that to the request for the summary.
@@ -69,6 +72,7 @@ class CompactionStep {
 
   RequestContext& request_;
   Dialect dialect_ = Dialect::kResponses;
+  std::optional<int64_t> num_tokens_;  // of the prompt as it is, once they are counted
 };
 
 }  // namespace kvgate::proxy::handler

@@ -36,8 +36,6 @@ struct ThinkingEdit {
 struct Edits {
   std::optional<ThinkingEdit> thinking = {};
   std::optional<ToolUseEdit> tool_uses = {};
-  // True if no prompt would lose anything.
-  bool clear_nothing() const { return !tool_uses && !(thinking && thinking->keep); }
   bool empty() const { return !tool_uses && !thinking; }
 };
 

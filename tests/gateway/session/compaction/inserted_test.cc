@@ -145,7 +145,8 @@ TEST(InsertedTest, AnAnswerSaysWhatWasCleared) {
       {"type":"clear_tool_uses_20250919","cleared_tool_uses":5,"cleared_input_tokens":4000}]})");
   EXPECT_EQ(json::parse(inserter.TakeBody(R"({"content":[],"usage":{}})"))["context_management"],
             wanted);
-  const std::string out = inserter.TakePiece(kMessages) + inserter.Finish();
+  std::string out = inserter.TakePiece(kMessages);
+  out += inserter.Finish();
   const std::vector<json> data = DataOf(out);
   ASSERT_EQ(data.size(), 3u);
   EXPECT_EQ(data[2]["context_management"], wanted);
