@@ -1,5 +1,5 @@
-// `kvgate sessions ls|show|fork|compact|undo|export|import|rm|purge`: works through the server that
-// holds the data directory, else on the directory itself.
+// `kvgate sessions ls|show|memory|fork|compact|undo|export|import|rm|purge`: works through the
+// server that holds the data directory, else on the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/options.h"
@@ -24,6 +25,7 @@
 #include "gateway/local/prefix_service.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/settings.h"
+#include "gateway/session/memory/memory_admin.h"
 #include "gateway/session/session_admin.h"
 #include "store/rocks_data_directory.h"
 
@@ -42,12 +44,17 @@ struct SessionFlags {
   std::string turn;  // fork: the last turn that it takes over
   std::string file;  // export, import
   bool json = false;
+  std::vector<std::string> set = {};     // memory: NAME=VALUE
+  std::vector<std::string> remove = {};  // memory: names
+  bool clear = false;                    // memory
+  std::string retrieval = {};            // memory: "on", "off", "default"
 };
 
 // The server that has the sessions, or the sessions of a directory that this process opened.
 struct SessionTarget {
   store::ServerAddress server;
   session::SessionAdmin* admin = nullptr;
+  session::memory::MemoryAdmin* memory = nullptr;  // as admin
   std::string authorization = {};
   std::string tenant = {};
   session::SessionAdmin::Place place(const std::string& key) const {
@@ -280,6 +287,78 @@ Result<int> Purge(const SessionTarget& target, const SessionFlags&) {
   return in_use == 0 ? 0 : 1;
 }
 
+// The changes that the flags ask for, as a body; empty: none. A value that is JSON is taken as
+// such, any other one as text.
+Result<std::string> ChangesOf(const SessionFlags& flags) {
+  Json facts = Json::object();
+  for (const std::string& setting : flags.set) {
+    const size_t mark = setting.find('=');
+    if (mark == std::string::npos || mark == 0) {
+      return MakeError(ErrorCode::kInvalidArgument, "cli",
+                       fmt::format("'{}': --set takes NAME=VALUE", setting));
+    }
+    const std::string value = setting.substr(mark + 1);
+    const Json json = Json::parse(value, nullptr, false);
+    facts[setting.substr(0, mark)] = json.is_discarded() || json.is_null() ? Json(value) : json;
+  }
+  for (const std::string& name : flags.remove) facts[name] = nullptr;
+  Json body = Json::object();
+  if (!facts.empty()) body["facts"] = facts;
+  if (flags.retrieval == "default") {
+    body["retrieval"] = nullptr;
+  } else if (!flags.retrieval.empty()) {
+    body["retrieval"] = flags.retrieval == "on";
+  }
+  return body.empty() ? std::string() : body.dump();
+}
+
+void PrintFacts(const Json& answer, const char* member, std::string_view title) {
+  const Json facts = answer.value(member, Json::object());
+  if (facts.empty()) return;
+  fmt::print("{}\n", title);
+  constexpr size_t kColumns = 512;
+  for (const auto& fact : facts.items()) {
+    const std::string value =
+        fact.value().is_string() ? fact.value().get<std::string>() : fact.value().dump();
+    fmt::print("  {}: {}\n", terminal::Shown(fact.key(), kColumns),
+               terminal::Shown(value, kColumns));
+  }
+}
+
+// Shows what is kept in memory, after the changes that were asked for.
+Result<int> Memory(const SessionTarget& target, const SessionFlags& flags) {
+  KVGATE_TRY(const std::string changes, ChangesOf(flags));
+  const std::string url = flags.key.empty() ? "/kvgate/v1/memory" : UrlOf(flags.key, "/memory");
+  const session::memory::MemoryAdmin::Place place{.tenant = target.tenant, .session = flags.key};
+  Result<std::string> body = std::string();
+  if (flags.clear) {
+    body = AskSessions(target, {.method = "DELETE", .url = url},
+                       [&] { return target.memory->Clear(place); });
+    if (!body) return body.error();
+  }
+  if (!changes.empty()) {
+    body = AskSessions(target, {.method = "PATCH", .url = url, .body = changes},
+                       [&] { return target.memory->Patch(place, changes); });
+  } else {
+    body = AskSessions(target, {.url = url}, [&] { return target.memory->Show(place); });
+  }
+  if (!body) return body.error();
+  KVGATE_TRY(const Json answer, ParseAnswer(*body));
+  if (flags.json) {
+    fmt::print("{}\n", answer.dump());
+    return 0;
+  }
+  const bool is_empty = answer.value("facts", Json::object()).empty() &&
+                        answer.value("tenant_facts", Json::object()).empty();
+  if (is_empty) fmt::print("nothing is kept in memory\n");
+  PrintFacts(answer, "facts", flags.key.empty() ? "of all of your sessions" : "of this session");
+  PrintFacts(answer, "tenant_facts", "of all of your sessions");
+  if (answer.contains("retrieval") && answer["retrieval"].is_boolean()) {
+    fmt::print("retrieval: {}\n", answer["retrieval"].get<bool>() ? "on" : "off");
+  }
+  return 0;
+}
+
 using SessionCommand = Result<int> (*)(const SessionTarget& target, const SessionFlags& flags);
 
 Result<int> RunOnSessions(const SessionFlags& flags, SessionCommand command) {
@@ -303,11 +382,15 @@ Result<int> RunOnSessions(const SessionFlags& flags, SessionCommand command) {
                   .retention = std::chrono::seconds(config.store.turns_retention_seconds),
                   .bytes_max = config.store.turns_bytes,
                   .tenant_share = config.store.tenant_share}));
-  session::Sessions sessions(runtime::ToSessionOptions(config, turns.get()));
+  KVGATE_TRY(const auto book, session::memory::MemoryBook::Open({.meta = opened->meta()}));
+  session::memory::MemoryAdmin memory(book.get());
+  session::Sessions sessions(
+      runtime::ToSessionOptions(config, {.turns = turns.get(), .memory = book.get()}));
   session::SessionAdmin admin(
       sessions, [&](BlockHash last) { return local::ForgetPrefix(&opened->kv(), last); });
   return command({.server = {},
                   .admin = &admin,
+                  .memory = &memory,
                   .authorization = authorization,
                   .tenant = local::TenantOf(authorization),
                   .request_id = fmt::format(
@@ -338,6 +421,15 @@ void AddSessions(CLI::App& app, Run& chosen) {
       ->add_flag("--json", flags->json, "one JSON object a line");
   add_key(add("show", "What was said in a session", Show))
       ->add_flag("--json", flags->json, "as the server gives it");
+  CLI::App* memory =
+      add("memory", "What is kept in memory of a session, or of all of yours", Memory);
+  memory->add_option("key", flags->key, "the session's key; without: what holds for all of yours");
+  memory->add_option("--set", flags->set, "NAME=VALUE: keep a fact; may be repeated");
+  memory->add_option("--rm", flags->remove, "a fact's name: remove it; may be repeated");
+  memory->add_flag("--clear", flags->clear, "remove all first");
+  memory->add_option("--retrieval", flags->retrieval, "search turns that were left out")
+      ->check(CLI::IsMember({"on", "off", "default"}));
+  memory->add_flag("--json", flags->json, "as the server gives it");
   CLI::App* fork = add_key(add("fork", "Copy a session, which goes on by itself", Fork));
   fork->add_option("to", flags->to, "the new session's key")->required();
   fork->add_option("--turn", flags->turn, "the last turn to be copied; without: the newest");

@@ -218,6 +218,12 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetString(v, c.sessions.summary_model); }},
     {"sessions", "summary_prompt",
      [](const Value& v, Config& c) { return SetString(v, c.sessions.summary_prompt); }},
+    {"sessions", "retrieval",
+     [](const Value& v, Config& c) { return SetBool(v, c.sessions.retrieval); }},
+    {"sessions", "retrieval_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 64, 65'536, c.sessions.retrieval_tokens);
+     }},
     {"sessions", "summary_wait_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 0, 600, c.sessions.summary_wait_seconds);

@@ -126,6 +126,10 @@ struct SessionsConfig {
   int64_t summary_tokens_max = 0;  // of a summary; 0: an eighth of the window, 64 to 2048
   std::string summary_model;       // that writes summaries; empty: the session's own
   std::string summary_prompt;      // a file with the words that ask for one; empty: the built-in
+  // Turns that are left out are searched for what the user says now, and the best passages stand in
+  // front of it. A session's memory and x-kvgate-retrieval say otherwise.
+  bool retrieval = false;
+  int64_t retrieval_tokens = 1024;  // of all passages for one turn, at most
   // A prompt beyond window_hard waits this long for a summary that is being made.
   int64_t summary_wait_seconds = 30;
   // own: only the local engine and upstreams with api_key_env are asked for summaries; caller: also

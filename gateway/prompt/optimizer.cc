@@ -376,7 +376,7 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
   // A request that leaves its history to the provider goes on by definition. One that begins afresh
   // under a name may be any of its conversations, all of which have to be known to tell which.
   known.goes_on = !known.found.holds_history || history::IsUnderWay(layout);
-  const bool may_be_past = known.goes_on || !known.found.by_content();
+  const bool may_be_past = !args.begins_anew && (known.goes_on || !known.found.by_content());
   if (options.past != nullptr && may_be_past && !known.chosen.extends) {
     known.standing = options.past->Find({.keys = known.keys, .known = known.branches});
   }

@@ -62,6 +62,9 @@ struct OptimizeArgs {
   // It gets no turn of the system's own and no beta header, because the upstream has refused it
   // with one.
   bool no_system_turn = false;
+  // The gateway keeps this conversation itself, and has left out older turns since the request
+  // before: it goes on from none, so that nothing can be lost of what it goes on from.
+  bool begins_anew = false;
   // What Prepared::recall asked for has been restored, as far as it could be read.
   bool is_recalled = false;
   // The same for a dry run, which restores nothing; null: a dry run does not ask for it.

@@ -77,6 +77,26 @@ std::unique_ptr<store::meta::TurnStore> OpenTurns(const config::Config& config,
   return nullptr;
 }
 
+// Returns null without a data directory; a failure is logged and serving goes on.
+std::unique_ptr<session::memory::MemoryBook> OpenMemory(const DataTier& tier,
+                                                        store::meta::TurnStore* turns) {
+  using session::memory::MemoryBook;
+  if (tier.meta() == nullptr) return nullptr;
+  std::function<bool(const MemoryBook::Place&)> has_session;
+  if (turns != nullptr) {
+    has_session = [turns](const MemoryBook::Place& place) {
+      const session::log::SessionLog log(turns);
+      const auto root = log.Find({.tenant = place.tenant, .key = place.session});
+      return root || root.error().code != ErrorCode::kNotFound;
+    };
+  }
+  auto opened = MemoryBook::Open({.meta = *tier.meta(), .has_session = std::move(has_session)});
+  if (opened) return *std::move(opened);
+  KVGATE_LOG(kWarning, kSource, "serving WITHOUT the memory of sessions: {}",
+             opened.error().ToString());
+  return nullptr;
+}
+
 // Returns null if prompts are not stored. It must be destroyed before the objects it borrows.
 std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
                                                   const DataTier& tier, service::Prompts& prompts) {
@@ -200,7 +220,9 @@ class OpenRuntime final : public Runtime {
                  .on_use = [this](auto tenant,
                                   const auto& use) { budget_alerts_->OnUse(tenant, use); }}),
         turns_(OpenTurns(config_, tier_)),
-        sessions_(ToSessionOptions(config_, turns_.get(), std::move(beginning.summary_prompt))),
+        memory_(OpenMemory(tier_, turns_.get())),
+        sessions_(ToSessionOptions(config_, {.turns = turns_.get(), .memory = memory_.get()},
+                                   std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
         service_({.registry = options_.registry,
@@ -420,6 +442,7 @@ class OpenRuntime final : public Runtime {
   service::Prompts prompts_;
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
+  const std::unique_ptr<session::memory::MemoryBook> memory_;
   session::Sessions sessions_;
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;

@@ -93,11 +93,11 @@ Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& 
 }
 
 session::Sessions::Options ToSessionOptions(const config::Config& config,
-                                            store::meta::TurnStore* turns,
+                                            const SessionStores& stores,
                                             session::summary::SummaryPrompt prompt) {
   const config::SessionsConfig& sessions = config.sessions;
   using session::window::Mode;
-  return {.turns = turns,
+  return {.turns = stores.turns,
           .window = {.mode = sessions.mode == "off"       ? Mode::kOff
                              : sessions.mode == "summary" ? Mode::kSummary
                                                           : Mode::kHard,
@@ -112,7 +112,10 @@ session::Sessions::Options ToSessionOptions(const config::Config& config,
           .summary_model = sessions.summary_model,
           .summary_wait_seconds = static_cast<int>(sessions.summary_wait_seconds),
           .folds_idle = sessions.idle_compact == "auto",
-          .lends_callers_key = sessions.summary_api_key == "caller"};
+          .lends_callers_key = sessions.summary_api_key == "caller",
+          .memory = {.book = stores.memory,
+                     .retrieves = sessions.retrieval,
+                     .retrieval_tokens = sessions.retrieval_tokens}};
 }
 
 Result<config::Config> Reloadable(const config::Config& running, config::Config next) {

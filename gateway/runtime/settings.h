@@ -29,8 +29,13 @@ proxy::host::HostOptions ToHostOptions(const config::Config& config,
 // Returns the words that ask for a summary. Fails with kInvalidArgument for a file that cannot be
 // used.
 Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config);
+// Where sessions are kept; null: nowhere.
+struct SessionStores {
+  store::meta::TurnStore* turns = nullptr;
+  session::memory::MemoryBook* memory = nullptr;
+};
 session::Sessions::Options ToSessionOptions(const config::Config& config,
-                                            store::meta::TurnStore* turns,
+                                            const SessionStores& stores,
                                             session::summary::SummaryPrompt prompt = {});
 
 // Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,

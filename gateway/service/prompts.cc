@@ -193,6 +193,7 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .has_conversation_header = !FindHeader(args.fields, "x-grok-conv-id").empty(),
           .is_fixed = untouched,
           .no_system_turn = args.no_system_turn,
+          .begins_anew = args.begins_anew,
           .is_recalled = args.is_recalled,
           .now_us = WallClock::NowUs()};
 }

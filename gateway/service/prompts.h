@@ -79,6 +79,7 @@ class Prompts {
     bool is_recalled = false;                    // Prompt::recall of an earlier call has been run
     bool is_fixed = false;                       // nothing of this request may be changed
     bool no_system_turn = false;                 // see OptimizeArgs
+    bool begins_anew = false;                    // see OptimizeArgs
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "gateway/protocol/form/errors.h"
+#include "gateway/session/memory/shown.h"
 #include "gateway/session/summary/summary_text.h"
+#include "gateway/session/transcript/front_text.h"
 
 namespace kvgate::session {
 
@@ -58,6 +60,12 @@ Result<Frame> FrameOf(SessionAsk::Mode mode, const Frame& asked, const Frame& st
   return frame;
 }
 
+// What was put into earlier prompts stays where it stood.
+void TakeAdditions(Composed& composed) {
+  composed.memory = composed.history.memory;
+  composed.notes = composed.history.notes;
+}
+
 Result<Composed> ComposeAppended(SessionAsk::Mode mode, const RequestBody& request,
                                  std::span<const log::LoggedTurn> stored) {
   Composed composed;
@@ -66,6 +74,7 @@ Result<Composed> ComposeAppended(SessionAsk::Mode mode, const RequestBody& reque
   composed.kept = composed.history.kept;
   composed.old = composed.history.messages;
   composed.input = request.messages;
+  TakeAdditions(composed);
   return composed;
 }
 
@@ -90,6 +99,7 @@ Composed ComposeTranscript(const RequestBody& request, std::span<const log::Logg
   const auto old_end = begin + static_cast<std::ptrdiff_t>(end);
   composed.old.assign(old_end - num_old, old_end);
   composed.input.assign(begin + static_cast<std::ptrdiff_t>(end), request.messages.end());
+  TakeAdditions(composed);
   return composed;
 }
 
@@ -105,8 +115,7 @@ class Fitting {
   Fitting(const RequestBody& request, std::string_view body, const Composed& composed,
           const WindowArgs& args)
       : request_(request), body_(body), composed_(composed), args_(args) {
-    all_ = composed.old;
-    all_.insert(all_.end(), composed.input.begin(), composed.input.end());
+    all_ = Said(/*says_changes=*/true);
     rounds_ = transcript::RoundsOf(all_);
     const size_t kept = composed.history.is_compacted()
                             ? 0
@@ -119,6 +128,7 @@ class Fitting {
       margin_ = kMargin;
     }
     const bool is_as_received = composed.kept.empty() && !composed.history.summary &&
+                                composed.memory.empty() && composed.notes.empty() &&
                                 composed.frame == request.frame &&
                                 all_.size() == request.messages.size();
     whole_ = is_as_received ? std::string(body) : Body(0);
@@ -149,6 +159,7 @@ class Fitting {
     std::vector<Message> rest(all_.begin() + static_cast<std::ptrdiff_t>(EndOf(num_left_out)),
                               all_.end());
     PutSummary(rest);
+    PutMemory(rest);
     messages.insert(messages.end(), std::make_move_iterator(rest.begin()),
                     std::make_move_iterator(rest.end()));
     return messages;
@@ -225,10 +236,17 @@ class Fitting {
     plan.event.from_message = place.message;
     plan.event.is_fold = true;
     plan.event.summary.reset();
+    const auto shown = memory::NextOf({.shown = composed_.history.memory_shown,
+                                       .now = composed_.memory_now,
+                                       .begins_anew = true});
+    plan.says_memory = shown.has_value();
+    if (shown) plan.memory = shown->entries;
     plan.folded.assign(all_.begin() + static_cast<std::ptrdiff_t>(rounds_[num_pinned_]),
                        all_.begin() + static_cast<std::ptrdiff_t>(end));
     PutSummary(plan.folded);
-    plan.tail.assign(all_.begin() + static_cast<std::ptrdiff_t>(end), all_.end());
+    // The event says the whole of memory, so that its changes are not said any more.
+    const std::vector<Message> said = Said(/*says_changes=*/!plan.says_memory);
+    plan.tail.assign(said.begin() + static_cast<std::ptrdiff_t>(end), said.end());
     return plan;
   }
   // Rounds that are over: a summary cannot stand for what is being answered.
@@ -242,6 +260,21 @@ class Fitting {
   void PutSummary(std::vector<Message>& messages) const {
     if (!composed_.history.summary) return;
     summary::PutInFront(request_.dialect, composed_.history.summary->text, messages);
+  }
+  // The old messages and the input, with what stands in front of them.
+  std::vector<Message> Said(bool says_changes) const {
+    std::vector<Message> said = composed_.old;
+    said.insert(said.end(), composed_.input.begin(), composed_.input.end());
+    for (log::History::Note note : composed_.notes) {
+      if (!says_changes) note.changes.clear();
+      const std::string text = note.text();
+      if (!text.empty()) transcript::PutTextInFront(request_.dialect, text, said[note.message]);
+    }
+    return said;
+  }
+  void PutMemory(std::vector<Message>& messages) const {
+    if (composed_.memory.empty()) return;
+    transcript::PutTextInFront(request_.dialect, memory::WholeText(composed_.memory), messages);
   }
   int64_t TokensOf(size_t bytes) const {
     return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) * tokens_of_byte_ * margin_));
@@ -260,6 +293,18 @@ class Fitting {
 };
 
 }  // namespace
+
+void Add(const Addition& addition, Composed& composed) {
+  if (addition.memory && addition.memory->is_whole) {
+    composed.memory = addition.memory->entries;
+    for (log::History::Note& note : composed.notes) note.changes.clear();
+  }
+  const std::optional<size_t> words = transcript::NewestWords(composed.input);
+  if (!words) return;
+  log::History::Note note = log::NoteOf({.memory = addition.memory, .recalled = addition.recalled},
+                                        composed.old.size() + *words);
+  if (!note.text().empty()) composed.notes.push_back(std::move(note));
+}
 
 Result<Composed> ComposeTurns(SessionAsk::Mode mode, const RequestBody& request,
                               std::span<const log::LoggedTurn> stored) {
@@ -345,6 +390,11 @@ Result<Windowed> ApplyWindow(const RequestBody& request, std::string_view body,
     // A summary has until the hard window to come.
     window::Thresholds drops = limits;
     if (limits.summary > 0) drops.high = limits.hard;
+    if (args.drops) {
+      KVGATE_TRY(const int64_t whole, tokens(0));
+      drops.high = std::min(drops.high, whole - 1);
+      drops.low = std::min(drops.low, drops.high);
+    }
     KVGATE_TRY(fit, window::FitRounds(drops, is_on ? fitting.num_rounds_max() : 0, tokens));
   }
   if (is_on && fit.after > limits.hard) {

@@ -26,7 +26,22 @@ struct Composed {
   std::vector<transcript::Message> old;    // turns before
   std::vector<transcript::Message> input;  // what is new
   log::History history;                    // of the branch that it goes on from
+  memory::Entries memory = {};             // in front of all that is not `kept`
+  // In front of what messages say, by their indices in `old` and `input` behind each other.
+  std::vector<log::History::Note> notes = {};
+  // What memory has to say from now on: the whole of it, once rounds are left out.
+  memory::Entries memory_now = {};
 };
+
+// What a turn says of memory and of older turns, put into its prompt.
+struct Addition {
+  std::optional<memory::Shown> memory = {};
+  std::optional<log::Recalled> recalled = {};
+  friend bool operator==(const Addition&, const Addition&) = default;
+};
+// `composed` is as ComposeTurns returned it. Where the input has no words of the user's, only the
+// whole of a memory has a place.
+void Add(const Addition& addition, Composed& composed);
 
 // `stored` are the branch's turns; all of them if the request is a transcript. Fails with source
 // kSessionSource (409) for a first message of something else, and with kInvalidArgument if nothing
@@ -47,6 +62,8 @@ struct FoldPlan {
   size_t num_input = 0;                          // of those, the last ones, which are new
   std::vector<transcript::Message> folded = {};  // those that the summary will stand for
   std::vector<transcript::Message> tail = {};    // those behind them
+  memory::Entries memory = {};                   // as it stands in front of the tail
+  bool says_memory = false;                      // the event says so, too
   int64_t tokens_max = 0;                        // that the summary may have
   bool has_room = false;                         // it may grow for some turns more
 };
@@ -55,6 +72,7 @@ struct WindowArgs {
   window::Settings settings = {};
   bool may_fold = false;   // a fold is planned where one is due; mode kSummary only
   bool is_forced = false;  // it is due whatever the prompt's length
+  bool drops = false;      // rounds are left out whatever its length, if any may be
   int64_t context = 0;     // of the model, in tokens; 0: not known
   int64_t output_max = 0;  // tokens of its answer where the request sets no limit
   CountTokens count = {};

@@ -8,6 +8,7 @@
 
 #include "gateway/protocol/form/json_writer.h"
 #include "gateway/session/log/history.h"
+#include "gateway/session/memory/memory_admin.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
 
@@ -23,7 +24,7 @@ namespace {
 constexpr std::string_view kSource = "session";
 constexpr size_t kPageMax = 100;
 constexpr int64_t kMicroseconds = 1'000'000;
-constexpr int64_t kExportVersion = 2;  // 1 knew of no summaries; it is read too
+constexpr int64_t kExportVersion = 3;  // 1 knew of no summaries, 2 of no memory; both are read
 
 bool IsVersion(int64_t version) { return version >= 1 && version <= kExportVersion; }
 
@@ -102,6 +103,12 @@ void WriteTurn(const LoggedTurn& turn, JsonWriter& json) {
     json.Null();
   }
   if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
+  if (turn.memory) {
+    json.Key("memory").BeginObject().Key("is_whole").Bool(turn.memory->is_whole).Key("facts");
+    memory::WriteEntries(turn.memory->entries, json);
+    json.EndObject();
+  }
+  if (turn.recalled) json.Key("recalled").String(turn.recalled->text);
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer)).EndObject();
 }
@@ -114,6 +121,24 @@ Result<std::shared_ptr<void>> SessionAdmin::Hold(const Place& place, std::string
       {.tenant = at.tenant, .key = at.key, .turn = log::TurnIdOf(request_id), .on_free = {}});
   if (!outcome.lock) return sessions_.Refuse(place.key, outcome.turn);
   return std::move(outcome.lock);
+}
+
+Result<std::string> SessionAdmin::MemoryOf(const Place& place) const {
+  const memory::MemoryBook* const book = sessions_.memory().book();
+  if (book == nullptr) return std::string();
+  KVGATE_TRY(const memory::Memory kept, book->Get({.tenant = place.tenant, .session = place.key}));
+  return kept.is_empty() ? std::string() : memory::ToBody(kept);
+}
+
+Result<void> SessionAdmin::SetMemory(const Place& place, std::string_view body) const {
+  memory::MemoryBook* const book = sessions_.memory().book();
+  if (book == nullptr || body.empty()) return {};
+  const auto set = [&](memory::Memory& kept) {
+    return memory::ReadBody(body, /*replaces=*/true, kept);
+  };
+  KVGATE_TRY(const memory::Memory kept,
+             book->Update({.tenant = place.tenant, .session = place.key}, set));
+  return {};
 }
 
 Result<std::string> SessionAdmin::Describe(const Place& place) const {
@@ -184,6 +209,7 @@ Result<uint64_t> SessionAdmin::RemoveWhole(const Place& place, std::string_view 
     });
   }
   KVGATE_TRY_VOID(kept.Remove(place));
+  KVGATE_TRY_VOID(sessions_.memory().Forget({.tenant = place.tenant, .key = root.key}));
   uint64_t num_records = 0;
   for (const BlockHash& block : blocks) num_records += forget_(block);
   return num_records;
@@ -256,6 +282,8 @@ Result<std::string> SessionAdmin::Fork(const Place& place, std::string_view body
                                                   .dialect = root.dialect,
                                                   .turns = log::WithoutSilent(std::move(turns)),
                                                   .request_id = request_id}));
+  KVGATE_TRY(const std::string memory, MemoryOf({.tenant = place.tenant, .key = root.key}));
+  KVGATE_TRY_VOID(SetMemory(at, memory));
   return Describe(at);
 }
 
@@ -296,7 +324,10 @@ Result<std::string> SessionAdmin::Export(const Place& place) const {
   json.BeginObject().Key("kvgate_session").Integer(kExportVersion);
   json.Key("key").String(root.key).Key("dialect").String(log::NameOf(root.dialect));
   json.Key("created_at").Integer(root.created_us / kMicroseconds);
-  json.Key("turns").Unsigned(turns.size()).EndObject();
+  json.Key("turns").Unsigned(turns.size());
+  KVGATE_TRY(const std::string memory, MemoryOf({.tenant = place.tenant, .key = root.key}));
+  if (!memory.empty()) json.Key("memory").Raw(memory);
+  json.EndObject();
   out += '\n';
   for (const LoggedTurn& turn : turns) {
     out += log::ToLine(turn);
@@ -311,6 +342,7 @@ Result<std::string> SessionAdmin::Import(const Place& place, std::string_view li
   std::optional<log::Dialect> dialect;
   std::vector<LoggedTurn> turns;
   uint64_t num_turns = 0;
+  std::string memory;
   for (size_t number = 1; !lines.empty(); ++number) {
     const size_t end = std::min(lines.find('\n'), lines.size());
     const std::string_view line = lines.substr(0, end);
@@ -321,6 +353,7 @@ Result<std::string> SessionAdmin::Import(const Place& place, std::string_view li
       if (head && IsVersion(head->IntegerAt("kvgate_session"))) {
         dialect = log::DialectNamed(head->StringAt("dialect"));
         if (key.empty()) key = head->StringAt("key");
+        memory = head->At("memory");
         num_turns = static_cast<uint64_t>(std::max<int64_t>(0, head->IntegerAt("turns")));
       }
       if (!dialect) return Wrong("", fmt::format("Line {} begins no exported session.", number));
@@ -339,6 +372,7 @@ Result<std::string> SessionAdmin::Import(const Place& place, std::string_view li
   KVGATE_TRY(const auto lock, Hold(at, request_id));
   KVGATE_TRY_VOID(sessions_.session_log().Create(
       {.place = at, .dialect = *dialect, .turns = turns, .request_id = request_id}));
+  KVGATE_TRY_VOID(SetMemory(at, memory));
   return Describe(at);
 }
 

@@ -43,7 +43,7 @@ class SessionAdmin {
   // The newest event by which rounds are left out no longer counts; the answer names it as
   // "undone". Returns kInvalidArgument if there is none.
   Result<std::string> Undo(const Place& place, std::string_view request_id);
-  // One line of JSON about the session, then one for each turn.
+  // One line of JSON about the session and its memory, then one for each turn.
   Result<std::string> Export(const Place& place) const;
   // Creates a session of what Export gave, under this key or, if it is empty, under the one that it
   // had. Returns kInvalidArgument, which names the line, for anything else.
@@ -53,6 +53,9 @@ class SessionAdmin {
  private:
   Result<std::shared_ptr<void>> Hold(const Place& place, std::string_view request_id);
   Result<std::string> Describe(const Place& place) const;
+  // What is kept in memory of the session, as MemoryAdmin::Put takes it; empty: nothing.
+  Result<std::string> MemoryOf(const Place& place) const;
+  Result<void> SetMemory(const Place& place, std::string_view body) const;
 
   // Returns the number of records of KV that went with it.
   Result<uint64_t> RemoveWhole(const Place& place, std::string_view request_id);

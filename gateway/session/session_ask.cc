@@ -53,6 +53,11 @@ Result<std::optional<SessionAsk>> ReadAsk(const SessionHeaders& headers, int wai
     ask.attempt = ToHex(digest.bytes).substr(0, kAttemptDigits);
   }
   ask.is_retry = !headers.retry_count.empty() && headers.retry_count != "0";
+  if (headers.retrieval == "on" || headers.retrieval == "off") {
+    ask.retrieves = headers.retrieval == "on";
+  } else if (!headers.retrieval.empty()) {
+    return Wrong(kRetrievalHeader, "on and off are known.");
+  }
   if (headers.wait.empty()) return std::optional(std::move(ask));
   const char* const end = headers.wait.data() + headers.wait.size();
   const auto read = std::from_chars(headers.wait.data(), end, ask.wait_seconds);

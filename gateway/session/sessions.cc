@@ -59,6 +59,68 @@ std::string BodyOf(Dialect dialect, const std::string& model, const std::string&
       members);
 }
 
+Result<void> LoadTurns(const log::SessionLog& log, SessionTurn& turn) {
+  const Result<log::SessionLog::Root> root = log.Find(turn.place());
+  if (!root && root.error().code == ErrorCode::kNotFound) return {};
+  if (!root) return root.error();
+  if (root->dialect != turn.request.dialect) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, kSource,
+        fmt::format("Session '{}' began in the dialect '{}', and this request is in "
+                    "'{}': a session keeps its dialect.",
+                    turn.ask.key, log::NameOf(root->dialect), log::NameOf(turn.request.dialect)),
+        std::string(kKeyHeader));
+  }
+  KVGATE_TRY(const auto head, log.Head(turn.place(), *root));
+  if (!head) return {};
+  using Reach = log::SessionLog::Reach;
+  const bool may_branch =
+      turn.ask.mode == SessionAsk::Mode::kTranscript ||
+      (turn.ask.mode == SessionAsk::Mode::kAuto && turn.request.is_transcript());
+  KVGATE_TRY(turn.stored,
+             log.Load(turn.place(), *root, head->id, may_branch ? Reach::kBranch : Reach::kPrompt));
+  if (may_branch) return {};
+  const log::LoggedTurn* const repeated = RepeatedBy(turn);
+  if (repeated == nullptr) return {};
+  const std::string before = repeated->parent;
+  turn.stored.clear();
+  if (before.empty()) return {};
+  KVGATE_TRY(turn.stored, log.Load(turn.place(), *root, before, Reach::kPrompt));
+  return {};
+}
+
+// FitWindow for a turn that says what is remembered.
+Result<std::string> FitRemembering(Sessions& sessions, SessionTurn& turn, const Composed& composed,
+                                   const Sessions::ComposeArgs& args) {
+  Sessions::ComposeArgs fitted = args;
+  const auto fit = [&](Addition addition) {
+    Composed with = composed;
+    Add(addition, with);
+    turn.turn.memory = std::move(addition.memory);
+    turn.turn.recalled = std::move(addition.recalled);
+    return sessions.FitWindow(turn, with, fitted);
+  };
+  const auto addition_of = [&](const log::Compaction* event) {
+    return sessions.memory().AdditionOf({.remembered = turn.remembered,
+                                         .composed = composed,
+                                         .stored = turn.stored,
+                                         .event = event});
+  };
+  Addition addition = addition_of(nullptr);
+  Result<std::string> body = fit(addition);
+  if (body && turn.turn.compaction) {
+    const log::Compaction event = *turn.turn.compaction;
+    addition = addition_of(&event);
+    // It may be shorter than what had to be made shorter.
+    fitted.drops = true;
+    body = fit(addition);
+  }
+  if (body || !addition.recalled) return body;
+  // What was said before never keeps what is said now from being answered.
+  addition.recalled.reset();
+  return fit(addition);
+}
+
 summary::Folds::Session SessionOf(const SessionTurn& turn) {
   return {.tenant = turn.tenant, .key = turn.ask.key};
 }
@@ -88,39 +150,27 @@ Result<std::shared_ptr<SessionTurn>> Sessions::Read(ReadArgs args) const {
   return turn;
 }
 
-Result<void> Sessions::Load(SessionTurn& turn) const {
-  const Result<log::SessionLog::Root> root = log_.Find(turn.place());
-  if (!root && root.error().code == ErrorCode::kNotFound) return {};
-  if (!root) return root.error();
-  if (root->dialect != turn.request.dialect) {
-    return MakeError(
-        ErrorCode::kInvalidArgument, kSource,
-        fmt::format("Session '{}' began in the dialect '{}', and this request is in "
-                    "'{}': a session keeps its dialect.",
-                    turn.ask.key, log::NameOf(root->dialect), log::NameOf(turn.request.dialect)),
-        std::string(kKeyHeader));
-  }
-  KVGATE_TRY(const auto head, log_.Head(turn.place(), *root));
-  if (!head) return {};
-  using Reach = log::SessionLog::Reach;
-  const bool may_branch =
-      turn.ask.mode == SessionAsk::Mode::kTranscript ||
-      (turn.ask.mode == SessionAsk::Mode::kAuto && turn.request.is_transcript());
-  KVGATE_TRY(turn.stored, log_.Load(turn.place(), *root, head->id,
-                                    may_branch ? Reach::kBranch : Reach::kPrompt));
-  if (may_branch) return {};
-  const log::LoggedTurn* const repeated = RepeatedBy(turn);
-  if (repeated == nullptr) return {};
-  const std::string before = repeated->parent;
-  turn.stored.clear();
-  if (before.empty()) return {};
-  KVGATE_TRY(turn.stored, log_.Load(turn.place(), *root, before, Reach::kPrompt));
+Result<void> Sessions::Load(SessionTurn& turn) {
+  KVGATE_TRY_VOID(LoadTurns(log_, turn));
+  const auto branch = [&]() -> Result<std::vector<log::LoggedTurn>> {
+    KVGATE_TRY(const log::SessionLog::Root root, log_.Find(turn.place()));
+    return log_.Load(turn.place(), root, turn.stored.back().id, log::SessionLog::Reach::kThere);
+  };
+  KVGATE_TRY(turn.remembered, memory_.Load({.place = turn.place(),
+                                            .stored = turn.stored,
+                                            .load_branch = branch,
+                                            .retrieves = turn.ask.retrieves}));
   return {};
 }
 
-Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) const {
-  KVGATE_TRY(const Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
-  KVGATE_TRY(std::string body, FitWindow(turn, composed, args));
+Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) {
+  KVGATE_TRY(Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
+  composed.memory_now = turn.remembered.memory;
+  Result<std::string> body = args.is_forced ? FitWindow(turn, composed, args)
+                                            : FitRemembering(*this, turn, composed, args);
+  memory_.Release(turn.place(), std::move(turn.remembered));
+  turn.remembered = {};
+  if (!body) return body.error();
   KVGATE_TRY_VOID(CheckSize(turn.turn, options_.turns->turn_bytes_max()));
   turn.stored.clear();
   return body;
@@ -135,6 +185,7 @@ Result<std::string> Sessions::FitWindow(SessionTurn& turn, const Composed& compo
                                             {.settings = settings,
                                              .may_fold = may_fold,
                                              .is_forced = args.is_forced,
+                                             .drops = args.drops,
                                              .context = args.context,
                                              .output_max = args.output_max,
                                              .count = args.count}));
@@ -171,7 +222,7 @@ Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
   return {};
 }
 
-Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::string_view key) const {
+Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::string_view key) {
   Stored stored{.turn = std::make_shared<SessionTurn>(), .body = {}};
   stored.turn->tenant = tenant;
   stored.turn->ask = {.key = std::string(key), .mode = SessionAsk::Mode::kAppend};
@@ -186,6 +237,9 @@ Result<Sessions::Stored> Sessions::ReadStored(std::string_view tenant, std::stri
   }
   stored.body = BodyOf(root.dialect, model, log::HistoryOf(stored.turn->stored).skeleton);
   KVGATE_TRY(stored.turn->request, transcript::ReadBody(root.dialect, stored.body));
+  KVGATE_TRY(stored.turn->remembered, memory_.Load({.place = stored.turn->place(),
+                                                    .stored = stored.turn->stored,
+                                                    .retrieves = false}));
   return stored;
 }
 

@@ -24,6 +24,7 @@
 #include "gateway/session/log/session_log.h"
 #include "gateway/session/session_ask.h"
 #include "gateway/session/session_fold.h"
+#include "gateway/session/session_memory.h"
 #include "gateway/session/summary/folds.h"
 #include "gateway/session/summary/idle.h"
 #include "gateway/session/summary/summary_prompt.h"
@@ -41,9 +42,10 @@ struct SessionTurn {
   SessionAsk ask;
   transcript::RequestBody request;
   std::vector<log::LoggedTurn> stored;  // that its branch has, as far as they are needed
-  log::LoggedTurn turn;                 // what will be added
-  std::string compaction = "none";      // x-kvgate-compaction
-  std::optional<FoldPlan> fold;         // that is due
+  Remembered remembered;
+  log::LoggedTurn turn;             // what will be added
+  std::string compaction = "none";  // x-kvgate-compaction
+  std::optional<FoldPlan> fold;     // that is due
   std::string received;  // the body as it came, without what names its session; if a fold is due
   // A stored response or an answer in a conversation, whose store writes its entry. Its session
   // has further branches, and nobody holds it.
@@ -77,9 +79,11 @@ class Sessions {
     int summary_wait_seconds = 30;   // that a prompt beyond the window waits for its summary
     bool folds_idle = false;  // sessions are folded before their prefix leaves a provider's cache
     bool lends_callers_key = false;  // summaries may be asked for with a caller's own key
+    SessionMemory::Options memory = {};
   };
   // The turn store must outlive it.
-  explicit Sessions(const Options& options) : options_(options), log_(options.turns) {}
+  explicit Sessions(const Options& options)
+      : options_(options), log_(options.turns), memory_(options.memory) {}
 
   bool keeps() const { return log_.keeps(); }
   // Call it once the model has loaded.
@@ -119,7 +123,7 @@ class Sessions {
   Result<std::shared_ptr<SessionTurn>> Read(ReadArgs args) const;
 
   // Reads what the session has. Fails with kInvalidArgument if it is of another dialect.
-  Result<void> Load(SessionTurn& turn) const;
+  Result<void> Load(SessionTurn& turn);
 
   struct ComposeArgs {
     std::string_view body;   // as received
@@ -128,9 +132,10 @@ class Sessions {
     CountTokens count = {};  // empty: they are estimated
     bool is_forced = false;  // a fold is due whatever the prompt's length
     bool keeps_all = false;  // nothing may be left out that is not already
+    bool drops = false;      // rounds are left out whatever the prompt's length, if any may be
   };
   // Returns the body to be answered. Fails as ComposeTurns and ApplyWindow do.
-  Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args) const;
+  Result<std::string> Compose(SessionTurn& turn, const ComposeArgs& args);
   // The second half of Compose, for a turn whose prompt is composed elsewhere.
   Result<std::string> FitWindow(SessionTurn& turn, const Composed& composed,
                                 const ComposeArgs& args) const;
@@ -145,7 +150,7 @@ class Sessions {
     std::shared_ptr<SessionTurn> turn;
     std::string body;
   };
-  Result<Stored> ReadStored(std::string_view tenant, std::string_view key) const;
+  Result<Stored> ReadStored(std::string_view tenant, std::string_view key);
 
   // Begins the fold that is due for a turn; `body` is its request's, as received. Before the turn
   // is answered, what is new in it is no part of that. Returns null if none is due, or another one
@@ -160,6 +165,7 @@ class Sessions {
   }
 
   log::SessionLog& session_log() { return log_; }
+  SessionMemory& memory() { return memory_; }
   SessionCounts counts() const;
   // Writes them as metrics.
   void Collect(metrics::TextWriter& writer) const;
@@ -167,6 +173,7 @@ class Sessions {
  private:
   const Options options_;
   log::SessionLog log_;
+  SessionMemory memory_;
   log::SessionLocks locks_;
   summary::Folds folds_;
   summary::IdleSessions idle_;

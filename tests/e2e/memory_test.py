@@ -1,82 +1,190 @@
 #!/usr/bin/env python3
-"""A loaded model is in memory once: the file's pages are let go as its weights are packed."""
+"""Memory and retrieval of sessions, through the real binary: what a provider gets of facts that are
+kept and of turns that were left out, what it reads from its cache meanwhile, kill -9, the command
+line with a server and without."""
 
+import json
+import os
+import random
 import subprocess
-import tempfile
+import sys
 import unittest
 from pathlib import Path
 
 import server
-from case import FULL, Case
+from case import Case, text_of
 
-# About 75 million weights: 140 MiB of f16, 80 of q8_0, 40 of q4_k.
-LARGE = dict(arch="llama", layers=6, hidden=1024, heads=8, kv_heads=2, ffn=3072, vocab=2048,
-             context=2048, seed=7)
-MIB = 1 << 20
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+
+from provider_simulator import Simulator  # noqa: E402
+
+KEY = "KVGATE_TEST_MEMORY_KEY"
+PEOPLE = ("Amara Bjorn Chiara Dmitri Esther Farid Greta Hiroshi Ingrid Jamal Katya Lorenzo "
+          "Mireille Nadia Oskar Priya Quentin Rosa Stellan Tomoko").split()
+THINGS = (("{} keeps the spare key in drawer {}.", "In which drawer is the spare key of {}?"),
+          ("{}'s parking space is number {}.", "Where may {} park, which space?"),
+          ("The locker of {} opens with code {}.", "What code opens the locker of {}?"))
 
 
-def peak_bytes(running):
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+def facts_of(seed):
+    """Sixty sentences, and a question for each."""
+    draw = random.Random(seed)
+    facts = [(told.format(person, draw.randrange(1000, 9999)), asked.format(person))
+             for person in PEOPLE for told, asked in THINGS]
+    draw.shuffle(facts)
+    return facts
+
+
+def said_by(body):
+    """The texts of a prompt's messages, whatever breakpoints and blocks they are written in."""
+    return [message["content"] if isinstance(message["content"], str)
+            else "".join(block["text"] for block in message["content"])
+            for message in json.loads(body)["messages"]]
 
 
 class MemoryTest(Case):
-    def peak_of(self, model, name):
-        running = self.serve(model, self.folder / name, ["--set", "engine.kv_memory=64MiB"])
-        self.assert_ok(running.complete("once", max_tokens=4))
-        peak = peak_bytes(running)
-        running.kill()
-        return peak
+    HEADERS = {"anthropic-version": "2023-06-01", "x-kvgate-session": "k", "x-sim-words": "12"}
 
-    def test_the_peak_is_the_file_and_what_a_tiny_model_takes(self):
-        tiny = self.tiny()
-        without = self.peak_of(tiny, "tiny") - tiny.stat().st_size
-        for weights in ("f16", "q8_0", "q4_k"):
-            with self.subTest(weights=weights):
-                model = self.model(dict(LARGE, type=weights), f"memory_{weights}")
-                size = model.stat().st_size
-                self.assertGreater(size, 35 * MIB)
-                peak = self.peak_of(model, weights)
-                # Activations grow with the width, and 16 MiB of the file may be there twice. The
-                # whole file twice would be past this bound in every format.
-                self.assertLess(peak - without, 1.15 * size + 26 * MIB)
+    def start(self, more=""):
+        self.provider = Simulator().__enter__()
+        self.addCleanup(self.provider.__exit__)
+        os.environ[KEY] = "sk-operator"
+        self.addCleanup(os.environ.pop, KEY, None)
+        config = self.folder / "kvgate.toml"
+        config.write_text(f'[[upstream]]\nname = "anthropic"\ndialect = "anthropic"\n'
+                          f'base_url = "{self.provider.url}"\napi_key_env = "{KEY}"\n'
+                          f'[sessions]\n{more}')
+        self.running = server.Server(None, self.folder / "data", ["--config", str(config)])
+        self.running.start()
+        self.addCleanup(self.running.__exit__)
 
+    def say(self, text, headers=None):
+        """Returns what the provider got, if older turns were left out for it, and its usage."""
+        reply = self.running.send("/v1/messages", {
+            "model": "claude-opus-5-5", "max_tokens": 400, "system": "You help. " + text_of(1, 300),
+            "messages": [{"role": "user", "content": text}]}, {**self.HEADERS, **(headers or {})})
+        self.assertEqual(reply.status, 200, reply.body)
+        dropped = reply.headers["x-kvgate-compaction"].startswith("done;")
+        return self.provider.requests[-1].body.decode(), dropped, reply.json["usage"]
 
-class LittleMemoryTest(Case):
-    """What a start does that gets less memory than it wants, or no thread."""
+    def ask(self, method, path, body=None):
+        connection = self.running.connect()
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body),
+                               {} if body is None else {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            return server.Reply(reply.status, dict(reply.getheaders()), reply.read())
+        finally:
+            connection.close()
 
-    def start(self, limit):
-        """The exit status, what was said, and whether it served; it does not outlive this."""
-        made = server.Server(self.tiny(), Path(tempfile.mkdtemp(dir=self.folder)),
-                             ["--set", "engine.kv_memory=192MiB", "--threads", "2"])
-        with tempfile.TemporaryFile() as log:
-            process = subprocess.Popen(["prlimit", limit, *made.command()], stderr=log,
-                                       stdout=subprocess.PIPE)
-            try:
-                serves = any(b"listening on" in line for line in process.stdout)
-            finally:
-                process.kill()
-                process.stdout.close()
-            status = process.wait()
-            log.seek(0)
-            return status, log.read().decode(errors="replace"), serves
+    def memory(self, method, path, body=None):
+        reply = self.ask(method, path, body)
+        self.assertEqual(reply.status, 200, reply.body)
+        return reply.json
 
-    def test_it_serves_or_ends_with_what_it_wanted_and_what_to_lower(self):
-        outcomes = set()
-        for mib in (*range(220, 1500, 6 if FULL else 120), 6_000):
-            with self.subTest(mib=mib):
-                status, said, serves = self.start(f"--as={mib << 20}")
-                outcomes.add(serves)
-                if serves:
-                    continue
-                self.assertEqual(status, 1, said[-3000:])
-                last = said.strip().splitlines()[-1]
-                self.assertRegex(last, r"kvgate: .*(memory|thread)")
-                self.assertRegex(last, r"engine\.kv_memory")
-                self.assertNotIn("terminate called", said)
-                self.assertNotIn("check failed", said.lower())
-        self.assertIn(False, outcomes, "no limit was small enough")
-        self.assertIn(True, outcomes, "none was large enough")
+    def test_facts_of_long_ago_are_there_when_they_are_asked_for(self):
+        self.start("window_hard = 5000\nretrieval = true\nretrieval_tokens = 500\n")
+        facts, there, before, num_dropped = facts_of(1), 0, [], 0
+        read, prompt = 0, 0
+        self.memory("PUT", "/kvgate/v1/sessions/k/memory", {"facts": {"language": "Portuguese"}})
+        for number in range(160):
+            asked = []
+            if number < 10:
+                text = " ".join(told for told, _ in facts[6 * number:6 * number + 6])
+            elif number >= 130:
+                asked = facts[2 * (number - 130):2 * (number - 130) + 2]
+                text = " ".join(question for _, question in asked)
+            else:
+                text = f"turn {number}: {text_of(number, 60)}"
+            if number == 70:
+                self.memory("PATCH", "/kvgate/v1/sessions/k/memory", {"facts": {"tea": "oolong"}})
+            if number == 100:
+                self.running.kill()
+                self.running.restart()
+            sent, dropped, usage = self.say(text)
+            there += sum(told in sent for told, _ in asked)
+            self.assertEqual(sent.count("Portuguese"), 1)
+            self.assertEqual(sent.count("oolong"), 1 if number >= 70 else 0)
+            now = said_by(sent)
+            if not dropped:  # the prompt has only grown
+                self.assertEqual(now[:len(before)], before)
+            before, num_dropped = now, num_dropped + dropped
+            read += usage["cache_read_input_tokens"]
+            prompt += usage["cache_creation_input_tokens"] + usage["input_tokens"]
+        share = read / (read + prompt)
+        print(f"recalled {there} of 60, {num_dropped} windows, {share:.3f} of the tokens read",
+              file=sys.stderr)
+        # Each of the windows is a beginning that nobody has sent before, and nothing is lost.
+        self.assertGreater(share, 0.88)
+        self.assertGreaterEqual(there, 54)
+        self.assertGreater(num_dropped, 2)
+        self.assertLess(num_dropped, 20)
+
+    def test_without_retrieval_they_are_not_and_a_request_may_say_so(self):
+        self.start("window_hard = 3000\n")
+        self.say("My dog is called Biscuit.")
+        for number in range(50):
+            self.say(f"turn {number}: {text_of(number, 40)}")
+        self.assertNotIn("Biscuit", self.say("What is my dog called?")[0])
+        sent, _, _ = self.say("So what is my dog called?", {"x-kvgate-retrieval": "on"})
+        self.assertIn("[turn 1]\\nUser: My dog is called Biscuit.", sent)
+        shown = self.running.get("/kvgate/v1/sessions/k").json
+        self.assertIn("Biscuit", shown["data"][-1]["recalled"])
+        reply = self.running.send("/v1/messages", {
+            "model": "claude-opus-5-5", "max_tokens": 4,
+            "messages": [{"role": "user", "content": "x"}]},
+            {**self.HEADERS, "x-kvgate-retrieval": "maybe"})
+        self.assertEqual(reply.status, 400)
+        self.assertIn("x-kvgate-retrieval", reply.json["error"]["message"])
+
+    def test_what_is_removed_is_in_no_prompt(self):
+        self.start()
+        self.memory("PUT", "/kvgate/v1/memory", {"facts": {"name": "Ann", "city": "Lisbon"}})
+        self.assertIn("- name: Ann\\n- city: Lisbon\\n</memory>", self.say("hello")[0])
+        self.memory("PUT", "/kvgate/v1/sessions/k/memory", {"facts": {"city": "Porto"}})
+        sent, _, _ = self.say("more")
+        self.assertEqual((sent.count("Lisbon"), sent.count("Porto")), (1, 1))
+        self.running.kill()
+        self.running.restart()
+        self.memory("DELETE", "/kvgate/v1/memory/name")
+        sent, _, _ = self.say("and more")
+        self.assertNotIn("Ann", sent)
+        self.assertEqual((sent.count("Lisbon"), sent.count("Porto")), (0, 1))
+        self.memory("DELETE", "/kvgate/v1/memory")
+        self.memory("DELETE", "/kvgate/v1/sessions/k/memory")
+        self.assertNotIn("memory", self.say("end")[0])
+
+    def test_bad_input_names_its_field(self):
+        self.start()
+        for body, field in (({"facts": 1}, "facts"), ({"facts": {"": 1}}, "facts."),
+                            ({"facts": {"a": "x" * 3000}}, "facts.a"),
+                            ({"retrieval": "on"}, "retrieval"), ({"fact": {}}, "fact")):
+            reply = self.ask("PUT", "/kvgate/v1/memory", body)
+            self.assertEqual(reply.status, 400, reply.body)
+            self.assertEqual(reply.json["error"]["param"], field, reply.body)
+        reply = self.ask("PUT", "/kvgate/v1/sessions/resp_kv1/memory", {"facts": {}})
+        self.assertEqual(reply.status, 400, reply.body)
+
+    def command(self, *arguments):
+        done = subprocess.run([server.binary_path(), "sessions", "memory", *arguments, "--data-dir",
+                               str(self.folder / "data")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_the_command_line_works_with_a_server_and_without(self):
+        self.start()
+        self.command("--set", "language=German", "--set", "ports=[80,443]")
+        said = self.command("k", "--set", "name=Ann", "--retrieval", "on")
+        for line in ("  name: Ann", "  language: German", "  ports: [80,443]", "retrieval: on"):
+            self.assertIn(line, said.splitlines())
+        self.running.terminate()
+        self.assertIn("  name: Ann", self.command("k").splitlines())
+        self.command("k", "--rm", "name", "--set", "pet=Biscuit")
+        self.command("--clear")
+        self.running.restart()
+        shown = self.memory("GET", "/kvgate/v1/sessions/k/memory")
+        self.assertEqual((shown["facts"], shown["tenant_facts"], shown["retrieval"]),
+                         ({"pet": "Biscuit"}, {}, True))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,11 @@ std::optional<Response> RequestGuard::Check(const GuardedHead& head) const {
   }
   const std::string_view wanted =
       head.takes_bytes ? "application/octet-stream" : "application/json";
-  if (head.method == "POST" && !IsType(head.content_type, wanted)) {
+  const bool has_content =
+      head.method == "POST" || head.method == "PUT" || head.method == "PATCH";
+  const bool is_merge_patch =
+      head.method == "PATCH" && IsType(head.content_type, "application/merge-patch+json");
+  if (has_content && !is_merge_patch && !IsType(head.content_type, wanted)) {
     return StatusResponse(
         415, fmt::format("The Content-Type must be {}, not '{}'.", wanted, head.content_type));
   }

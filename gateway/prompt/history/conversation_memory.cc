@@ -72,6 +72,15 @@ void ConversationMemory::Remember(const Commit& commit) {
   while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
 }
 
+// The oldest one that a line has gone on from. The newest of each line stay, because a store that
+// has one which is not known here could not tell that nothing of the conversation is lost.
+size_t ConversationMemory::NextToGo(const std::vector<Entry>& branches) {
+  const auto old = std::find_if(branches.rbegin(), branches.rend(),
+                                [](const Entry& entry) { return entry.age > 0; });
+  return old == branches.rend() ? branches.size() - 1
+                                : static_cast<size_t>(branches.rend() - old) - 1;
+}
+
 void ConversationMemory::AddLocked(Conversation& conversation, const Commit& commit,
                                    Dropped& dropped) {
   auto& branches = conversation.branches;
@@ -92,7 +101,7 @@ void ConversationMemory::AddLocked(Conversation& conversation, const Commit& com
     AgeLocked(conversation, line, dropped);
     if (turn) DropKinLocked(conversation, *turn);
   }
-  if (branches.size() == kBranchesMax) DropLocked(conversation, branches.size() - 1, dropped);
+  if (branches.size() == kBranchesMax) DropLocked(conversation, NextToGo(branches), dropped);
   branches.insert(branches.begin(),
                   {.branch = commit.branch, .line = line, .age = 0, .bytes = commit.branch->bytes});
   Count(conversation, static_cast<int64_t>(commit.branch->bytes));

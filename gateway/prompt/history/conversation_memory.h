@@ -83,6 +83,8 @@ class ConversationMemory {
   // Lets the entries of a line grow older, and drops those of them that others stand for.
   void AgeLocked(Conversation& conversation, uint64_t line, Dropped& dropped);
   void DropLocked(Conversation& conversation, size_t index, Dropped& dropped);
+  // The index of the branch that makes room for another one.
+  static size_t NextToGo(const std::vector<Entry>& branches);
   void AddKinLocked(List::iterator conversation, const Branch& branch);
   void DropKinLocked(Conversation& conversation, const FirstTurn& turn);
   // Adds `bytes`, which may be negative, to the conversation's, the tenant's and the total size.

@@ -9,6 +9,7 @@
 #include "gateway/local/prefix_service.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/proxy/handler/data/ledger_data.h"
+#include "gateway/proxy/handler/data/memory_data.h"
 #include "gateway/proxy/handler/generation.h"
 #include "gateway/proxy/handler/session_data.h"
 #include "gateway/proxy/request/query.h"
@@ -172,6 +173,13 @@ Response Answer(const ServiceCall& call) {
     return call.route < Route::kConversations ? AnswerResponse(call) : AnswerConversation(call);
   }
   if (request::IsSession(call.route)) return AnswerSession(call);
+  if (request::IsMemory(call.route)) {
+    return data::AnswerMemory({.sessions = call.sessions,
+                               .tenant = local::TenantOf(call.caller.credential),
+                               .route = call.route,
+                               .place = place,
+                               .body = call.body});
+  }
   switch (call.route) {
     case Route::kRoot:
       return {.body = R"({"name":"kvgate","status":"ok"})"};

@@ -92,6 +92,7 @@ Result<std::optional<session::SessionAsk>> SessionStep::Ask() const {
                                          .mode = request_.Header(session::kModeHeader),
                                          .wait = request_.Header(session::kWaitHeader),
                                          .attempt = AttemptOf(request_),
+                                         .retrieval = request_.Header(session::kRetrievalHeader),
                                          .retry_count = request_.Header(kRetryHeader)},
                                         wait_max));
   if (ask && sessions == nullptr) return session::log::SessionLog::NotKept();

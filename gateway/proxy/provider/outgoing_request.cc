@@ -170,7 +170,8 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
       .key = request.caller().key_config(),
       .fields = request.head().fields,
       .credential = credential,
-      .no_system_turn = args_.no_system_turn};
+      .no_system_turn = args_.no_system_turn,
+      .begins_anew = args_.request.notes().compaction.starts_with("done")};
   service::Prompts* const prompts = request.environment().options.prompts;
   const bool is_readable = request.scan().readable;
   if (!service::HasAnswer(args.endpoint) || !is_readable || prompts == nullptr) {

@@ -60,6 +60,11 @@ enum class Route : uint8_t {
   kSessionCompact,
   kSessionUndo,
   kSessionImport,
+  kMemory,
+  kMemoryPut,
+  kMemoryPatch,
+  kMemoryClear,
+  kMemoryRemove,
   kDashboardRoot,
   kDashboard,
   kDashboardAsset,
@@ -82,6 +87,11 @@ inline bool IsKept(Route route) {
 // True for routes about a tenant's sessions.
 inline bool IsSession(Route route) {
   return route >= Route::kSessions && route <= Route::kSessionImport;
+}
+
+// True for routes about what is kept in memory, of a session if the path names one.
+inline bool IsMemory(Route route) {
+  return route >= Route::kMemory && route <= Route::kMemoryRemove;
 }
 
 // True for routes whose request names the model that answers it.

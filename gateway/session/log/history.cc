@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "gateway/session/transcript/front_text.h"
 
 namespace kvgate::session::log {
 namespace {
@@ -26,10 +27,61 @@ History::Place History::PlaceOf(size_t index) const {
   return {.turn = run.turn, .message = run.first + (index - run.begin)};
 }
 
+std::string History::Note::text() const {
+  return changes.empty() || recalled.empty() ? changes + recalled : changes + "\n\n" + recalled;
+}
+
+History::Note NoteOf(const LoggedTurn& turn, size_t message) {
+  History::Note note{.message = message};
+  const bool says_changes = turn.memory && !turn.memory->is_whole;
+  if (says_changes) note.changes = memory::ChangesText(turn.memory->entries);
+  if (turn.recalled) note.recalled = turn.recalled->text;
+  return note;
+}
+
+namespace {
+
+// Takes what the turns say of memory, and returns the index of the turn that says all of it anew:
+// what those before it say of changes is in that.
+size_t TakeMemory(std::span<const LoggedTurn> turns, const std::set<std::string_view>& undone,
+                  History& history) {
+  size_t whole = 0;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const std::optional<memory::Shown>& shown = turns[i].memory;
+    if (!shown || undone.contains(turns[i].id)) continue;
+    if (shown->is_whole) {
+      whole = i;
+      history.memory = shown->entries;
+      history.memory_shown = shown->entries;
+    } else {
+      memory::Apply(shown->entries, history.memory_shown);
+    }
+  }
+  return whole;
+}
+
+// Puts a turn's note into its place, if that message is among those that stay.
+void TakeNote(const LoggedTurn& turn, size_t skipped, bool says_changes, History& history) {
+  const std::optional<size_t> words = transcript::NewestWords(turn.input);
+  if (!words || *words < skipped) return;
+  History::Note note = NoteOf(turn, history.messages.size() + *words - skipped);
+  if (!says_changes) note.changes.clear();
+  if (note.changes.empty() && note.recalled.empty()) return;
+  history.notes.push_back(std::move(note));
+  if (turn.recalled) {
+    const std::vector<std::string>& passages = turn.recalled->passages;
+    history.recalled.insert(history.recalled.end(), passages.begin(), passages.end());
+  }
+}
+
+}  // namespace
+
 History HistoryOf(std::span<const LoggedTurn> turns) {
   History history;
   std::set<std::string_view> undone;
   for (const LoggedTurn& turn : turns) undone.insert(turn.undoes);
+  undone.erase("");
+  const size_t whole_memory = TakeMemory(turns, undone, history);
   size_t first_turn = 0;
   uint64_t first_message = 0;
   for (size_t i = 0; i < turns.size(); ++i) {
@@ -61,6 +113,7 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
     Append(turns[i].answer, said);
     const size_t skipped = i == first_turn ? std::min<size_t>(first_message, said.size()) : 0;
     if (skipped == said.size()) continue;
+    TakeNote(turns[i], skipped, i >= whole_memory && !undone.contains(turns[i].id), history);
     history.runs_.push_back(
         {.turn = turns[i].id, .begin = history.messages.size(), .first = skipped});
     history.messages.insert(history.messages.end(),

@@ -21,6 +21,17 @@ struct History {
   std::optional<Summary> summary = {};  // of what was left out, behind `kept`
   std::vector<Message> messages = {};   // what was said since
   uint64_t num_left_out = 0;            // messages before those, since the branch began
+  memory::Entries memory = {};          // stands in front of all messages that stay
+  memory::Entries memory_shown = {};    // with the changes that `notes` say
+  // Text of the gateway's in front of what a message says.
+  struct Note {
+    size_t message = 0;         // an index of `messages`
+    std::string changes = {};   // of memory
+    std::string recalled = {};  // of older turns
+    std::string text() const;   // both
+  };
+  std::vector<Note> notes = {};
+  std::vector<std::string> recalled = {};  // ids of passages that notes say
   // The newest event that counts has this entry; empty: there is none.
   std::string event = {};
   bool is_event_new = false;  // no turn has been made since it
@@ -49,6 +60,9 @@ struct History {
   };
   std::vector<Run> runs_;
 };
+
+// What a turn's prompt says in front of its newest words, which are the `message`-th.
+History::Note NoteOf(const LoggedTurn& turn, size_t message);
 
 // `turns` are a branch in order, from the first one that the newest of its events that counts
 // refers to, or from an earlier one.

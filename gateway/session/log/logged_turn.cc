@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/protocol/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
@@ -20,8 +21,10 @@ constexpr std::string_view kSource = "session.log";
 constexpr std::string_view kRole = "session.turn";
 // What an earlier version would misread: it refuses a role that it does not know.
 constexpr std::string_view kRoleOfEvents = "session.turn.2";
+constexpr std::string_view kRoleOfMemory = "session.turn.3";
 
 std::string_view RoleOf(const LoggedTurn& turn) {
+  if (turn.memory || turn.recalled) return kRoleOfMemory;
   const bool has_summary = turn.compaction && turn.compaction->summary;
   return has_summary || !turn.is_turn() ? kRoleOfEvents : kRole;
 }
@@ -57,6 +60,21 @@ void WriteCompaction(const Compaction& compaction, JsonWriter& json) {
   json.EndObject();
 }
 
+void WriteMemory(const LoggedTurn& turn, JsonWriter& json) {
+  if (turn.memory) {
+    json.Key("memory").BeginObject().Key("whole").Integer(turn.memory->is_whole ? 1 : 0);
+    json.Key("facts");
+    memory::WriteEntries(turn.memory->entries, json);
+    json.EndObject();
+  }
+  if (turn.recalled) {
+    json.Key("recalled").BeginObject().Key("text").String(turn.recalled->text);
+    json.Key("passages").BeginArray();
+    for (const std::string& passage : turn.recalled->passages) json.String(passage);
+    json.EndArray().EndObject();
+  }
+}
+
 void WriteSkeleton(const LoggedTurn& turn, JsonWriter& json) {
   if (turn.skeleton && !turn.skeleton->empty()) json.Key("request").Raw(*turn.skeleton);
 }
@@ -74,6 +92,7 @@ void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
   WriteSkeleton(turn, json);
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
   if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
+  WriteMemory(turn, json);
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer));
 }
@@ -132,6 +151,20 @@ Result<std::optional<Compaction>> ReadEvent(Dialect dialect, const RawObject& ob
   return std::optional(std::move(compaction));
 }
 
+Result<void> ReadMemory(const RawObject& object, LoggedTurn& turn) {
+  if (const auto memory = RawObject::Read(object.At("memory"))) {
+    turn.memory = memory::Shown{.is_whole = memory->IntegerAt("whole") == 1};
+    KVGATE_TRY(turn.memory->entries, memory::ReadEntries(memory->At("facts"), "memory.facts"));
+  }
+  if (const auto recalled = RawObject::Read(object.At("recalled"))) {
+    turn.recalled = Recalled{.text = recalled->StringAt("text")};
+    for (const std::string_view passage : transcript::ElementsOf(recalled->At("passages"))) {
+      turn.recalled->passages.push_back(prompt::parse::TextOrJson(passage));
+    }
+  }
+  return {};
+}
+
 Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
   LoggedTurn turn{.id = {},
                   .parent = {},
@@ -143,6 +176,8 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
                   .input = {},
                   .answer = {},
                   .compaction = {},
+                  .memory = {},
+                  .recalled = {},
                   .undoes = object.StringAt("undoes"),
                   .tokens = {}};
   KVGATE_TRY(turn.input, MessagesAt(dialect, object, "input"));
@@ -151,6 +186,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
     KVGATE_TRY(turn.frame, ReadFrame(dialect, *frame));
   }
   KVGATE_TRY(turn.compaction, ReadEvent(dialect, object));
+  KVGATE_TRY_VOID(ReadMemory(object, turn));
   return turn;
 }
 
@@ -184,7 +220,7 @@ Result<LoggedTurn> FromStored(Dialect dialect, const store::meta::Turn& stored) 
   Result<LoggedTurn> turn = MakeError(ErrorCode::kInternal, kSource, "");
   const std::string_view role =
       stored.items.size() == 1 ? std::string_view(stored.items.front().role) : std::string_view();
-  if (role == kRole || role == kRoleOfEvents) {
+  if (role == kRole || role == kRoleOfEvents || role == kRoleOfMemory) {
     const auto object = RawObject::Read(stored.items.front().payload);
     if (object) turn = Read(dialect, *object);
     const Result<BlockHash> block =

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "gateway/session/memory/shown.h"
 #include "gateway/session/transcript/message.h"
 #include "gateway/session/transcript/request_body.h"
 #include "store/meta/turn_store.h"
@@ -50,6 +51,13 @@ struct Compaction {
   friend bool operator==(const Compaction&, const Compaction&) = default;
 };
 
+// What was found of older turns and said again in front of a turn's newest words.
+struct Recalled {
+  std::string text = {};
+  std::vector<std::string> passages = {};  // that it is of: TURN#NUMBER
+  friend bool operator==(const Recalled&, const Recalled&) = default;
+};
+
 struct LoggedTurn {
   std::string id = {};
   std::string parent = {};  // empty: it begins the session or a branch of it
@@ -64,9 +72,11 @@ struct LoggedTurn {
   std::vector<Message> input = {};
   std::vector<Message> answer = {};
   std::optional<Compaction> compaction = {};  // before this turn was answered
-  std::string attempt = {};                   // as SessionAsk::attempt. Not exported
-  std::string undoes = {};                    // the entry whose event no longer counts; empty: none
-  store::meta::TurnTokens tokens = {};        // zeros: the provider did not say
+  std::optional<memory::Shown> memory = {};   // that its prompt says, and no turn before
+  std::optional<Recalled> recalled = {};
+  std::string attempt = {};             // as SessionAsk::attempt. Not exported
+  std::string undoes = {};              // the entry whose event no longer counts; empty: none
+  store::meta::TurnTokens tokens = {};  // zeros: the provider did not say
   BlockHash kv_block = {};  // the last block of its KV on this disk; 0: none. Not exported
   // The id of an item that no longer stands in what was said before (kept_turn.h). Not exported.
   std::string removes = {};

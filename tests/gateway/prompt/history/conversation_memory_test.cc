@@ -57,6 +57,28 @@ TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromStaysForItsHelpersCaller) 
   EXPECT_EQ(memory.Find(keys), ConversationMemory::Branches{first});
 }
 
+// A session that leaves out its oldest turns again and again has a line for each of its windows.
+TEST(ConversationMemory, TheNewestOfEachLineStaysHoweverLongTheLines) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> keys = {Key(1)};
+  std::vector<std::shared_ptr<const Branch>> newest;
+  for (int line = 0; line < 16; ++line) {
+    std::shared_ptr<Branch> before;
+    for (int i = 0; i < 30; ++i) {
+      const auto branch = BranchOf(10);
+      memory.Remember(
+          {.conversation = Key(1), .aliases = {}, .branch = branch, .replaced = before});
+      before = branch;
+    }
+    newest.push_back(before);
+  }
+  const auto kept = memory.Find(keys);
+  EXPECT_LE(kept.size(), 48U);
+  for (const auto& branch : newest) {
+    EXPECT_NE(std::find(kept.begin(), kept.end(), branch), kept.end());
+  }
+}
+
 TEST(ConversationMemory, AConversationIsFoundByItsAgentUntilItsFirstAnswerIsKnown) {
   ConversationMemory memory(1 << 20);
   const std::vector<Identity> keys = {Key(9)};

@@ -37,6 +37,43 @@ TEST(HistoryTest, TurnsFollowEachOtherUnderTheNewestFrame) {
   EXPECT_EQ(history.prompt_bytes, 50u);
 }
 
+TEST(HistoryTest, WhatWasSaidBesidesStaysWhereItStood) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b", "c"}), TurnOf(3, {"d"})};
+  turns[0].memory = memory::Shown{.is_whole = true, .entries = {{"n", "1"}}};
+  turns[1].memory = memory::Shown{.entries = {{"m", "2"}}};
+  turns[1].recalled = Recalled{.text = "R", .passages = {"turn_1#0"}};
+  History history = HistoryOf(turns);
+  EXPECT_EQ(history.memory, (memory::Entries{{"n", "1"}}));
+  EXPECT_EQ(history.memory_shown, (memory::Entries{{"n", "1"}, {"m", "2"}}));
+  ASSERT_EQ(history.notes.size(), 1u);
+  EXPECT_EQ(history.notes[0].message, 3u);  // a A1 b [c]
+  EXPECT_EQ(history.notes[0].changes, memory::ChangesText(turns[1].memory->entries));
+  EXPECT_EQ(history.notes[0].recalled, "R");
+  EXPECT_THAT(history.recalled, ElementsAre("turn_1#0"));
+  // Said as a whole, changes before it are said no more.
+  turns[2].memory = memory::Shown{.is_whole = true, .entries = {{"m", "2"}}};
+  history = HistoryOf(turns);
+  EXPECT_EQ(history.memory, (memory::Entries{{"m", "2"}}));
+  EXPECT_EQ(history.notes[0].changes, "");
+  EXPECT_EQ(history.notes[0].text(), "R");
+  // With its event undone, what it said of memory is taken back.
+  turns.push_back(TurnOf(4, {}));
+  turns[3].answer.clear();
+  turns[3].undoes = "turn_3";
+  EXPECT_EQ(HistoryOf(turns).memory, (memory::Entries{{"n", "1"}}));
+}
+
+TEST(HistoryTest, ANoteGoesWithItsMessage) {
+  std::vector<LoggedTurn> turns = {TurnOf(1, {"a", "b"}), TurnOf(2, {"c"})};
+  turns[0].recalled = Recalled{.text = "R", .passages = {"x#0"}};
+  turns[1].compaction = Compaction{.from_turn = "turn_1", .from_message = 1};
+  EXPECT_EQ(HistoryOf(turns).notes.size(), 1u);
+  EXPECT_EQ(HistoryOf(turns).notes[0].message, 0u);
+  turns[1].compaction->from_message = 2;
+  EXPECT_THAT(HistoryOf(turns).notes, IsEmpty());
+  EXPECT_THAT(HistoryOf(turns).recalled, IsEmpty());
+}
+
 TEST(HistoryTest, ACompactionLeavesOutWhatIsBeforeIt) {
   std::vector<LoggedTurn> turns = {TurnOf(1, {"a"}), TurnOf(2, {"b", "c"}), TurnOf(3, {"d"})};
   turns[2].compaction = Compaction{

@@ -54,6 +54,23 @@ TEST(LoggedTurnTest, AStoredTurnComesBackByteForByte) {
   EXPECT_TRUE(*other == plain);
 }
 
+TEST(LoggedTurnTest, WhatItsPromptSaysBesidesComesBackUnderARoleOfItsOwn) {
+  LoggedTurn turn = Sample();
+  turn.memory = memory::Shown{.is_whole = true, .entries = {{"b", "\"x\""}, {"a", "[1,2]"}}};
+  turn.recalled = Recalled{.text = "<retrieved>\n\u00e9", .passages = {"turn_1#0", "turn_1#1"}};
+  const store::meta::Turn stored = Stored(turn);
+  EXPECT_EQ(stored.items.front().role, "session.turn.3");
+  const auto back = FromStored(Dialect::kChatCompletions, stored);
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_TRUE(*back == turn);
+  const auto line = FromLine(Dialect::kChatCompletions, ToLine(turn));
+  ASSERT_TRUE(line) << line.error().ToString();
+  EXPECT_TRUE(*line == turn);
+  turn.recalled.reset();
+  turn.memory = memory::Shown{.entries = {{"a", "1"}}};
+  EXPECT_TRUE(*FromStored(Dialect::kChatCompletions, Stored(turn)) == turn);
+}
+
 TEST(LoggedTurnTest, ItsKvIsKnownWhereItWasStoredOnly) {
   LoggedTurn turn = Sample();
   turn.kv_block = {.low = 7, .high = 9};
