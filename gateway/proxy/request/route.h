@@ -60,6 +60,12 @@ enum class Route : uint8_t {
   kSessionCompact,
   kSessionUndo,
   kSessionImport,
+  kNamedPrompts,
+  kNamedPrompt,
+  kPromptVersion,
+  kPromptVersionPut,
+  kPromptVersionRemove,
+  kNamedPromptRemove,
   kDashboardRoot,
   kDashboard,
   kDashboardAsset,
@@ -82,6 +88,11 @@ inline bool IsKept(Route route) {
 // True for routes about a tenant's sessions.
 inline bool IsSession(Route route) {
   return route >= Route::kSessions && route <= Route::kSessionImport;
+}
+
+// True for routes about the prompts that requests name.
+inline bool IsNamedPrompt(Route route) {
+  return route >= Route::kNamedPrompts && route <= Route::kNamedPromptRemove;
 }
 
 // True for routes whose request names the model that answers it.
