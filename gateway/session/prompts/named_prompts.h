@@ -13,6 +13,7 @@
 #include "gateway/session/prompts/beginnings.h"
 #include "gateway/session/prompts/prompt_library.h"
 #include "gateway/session/prompts/prompt_rows.h"
+#include "gateway/session/prompts/recent_uses.h"
 #include "store/meta/meta_store.h"
 
 namespace kvgate::session::prompts {
@@ -26,6 +27,7 @@ class NamedPrompts {
 
   std::shared_ptr<const PromptLibrary> library() const;
   Beginnings& beginnings() { return beginnings_; }
+  RecentUses& uses() { return uses_; }
 
   // Fails with kInvalidArgument if these cannot become the configuration's: one says something else
   // than the same version does now, or their shares and the set ones' are more than 1 together.
@@ -52,6 +54,7 @@ class NamedPrompts {
 
   PromptRows rows_;
   Beginnings beginnings_;
+  RecentUses uses_;
   std::mutex changing_;       // held while rows are written
   mutable std::mutex mutex_;  // of what follows
   std::vector<PromptVersion> configured_;

@@ -23,6 +23,9 @@ using transcript::RawObject;
 namespace {
 
 constexpr std::string_view kBreak = "\\n\\n";  // between texts, inside a JSON string
+constexpr std::string_view kMark = "cache_control";
+constexpr size_t kMarksMax = 4;           // of one request
+constexpr size_t kMarkedBytesMin = 4096;  // of a shorter text no provider keeps a prefix
 
 Error Wrong(std::string_view field, std::string why) {
   return MakeError(ErrorCode::kInvalidArgument, "session.prompts", std::move(why),
@@ -51,8 +54,20 @@ std::string Joined(std::initializer_list<std::string_view> inner) {
   return out + '"';
 }
 
-std::string Block(std::string_view inner) {
-  return fmt::format(R"({{"type":"text","text":"{}"}})", inner);
+std::string Block(std::string_view inner, bool is_marked = false) {
+  return fmt::format(R"({{"type":"text","text":"{}"{}}})", inner,
+                     is_marked ? R"(,"cache_control":{"type":"ephemeral"})" : "");
+}
+
+// Breakpoints are counted by their name, which a text may hold, too: then there is none too many.
+bool IsMarked(const PlaceArgs& args) {
+  if (!args.is_shared || args.text.size() < kMarkedBytesMin) return false;
+  size_t num_marks = 0;
+  for (size_t at = args.body.find(kMark); at != std::string_view::npos;
+       at = args.body.find(kMark, at + kMark.size())) {
+    ++num_marks;
+  }
+  return num_marks < kMarksMax;
 }
 
 bool IsString(std::string_view json) { return json.starts_with('"'); }
@@ -88,7 +103,7 @@ Result<std::string> Around(std::string_view front, std::string_view content, std
 
 Result<std::string> WithBlocks(const PlaceArgs& args, const RawObject& body) {
   const std::string_view own = body.At("system");
-  std::vector<std::string> blocks = {Block(Inner(args.text))};
+  std::vector<std::string> blocks = {Block(Inner(args.text), IsMarked(args))};
   if (IsString(own)) {
     if (own != "\"\"") blocks.push_back(Block(InnerOf(own)));
   } else if (IsList(own)) {

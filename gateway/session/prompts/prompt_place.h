@@ -28,6 +28,9 @@ struct PlaceArgs {
   std::string_view body = {};
   std::string_view text = {};    // of the prompt
   std::string_view values = {};  // the block of its values; empty: it has none
+  // Others read what a cache holds of it: where a prefix is written only up to a breakpoint, its
+  // block gets one, unless it is short, or the caller has set as many as there may be.
+  bool is_shared = false;
 };
 // Returns the body with the prompt in it: as first blocks and last block of `system`, around the
 // text of `instructions`, or around that of the leading system messages, of which there is one

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/clock.h"
 #include "gateway/local/local.h"
 #include "gateway/session/prompts/named_prompts.h"
 #include "gateway/session/prompts/prompt_values.h"
@@ -169,12 +170,17 @@ Task<Result<void>> PromptStep::Take() {
   request::NotePrompt(std::move(choice->prompt), request_.notes());
   if (choice->is_gone) co_return Result<void>();
   const std::string values = session::prompts::ValuesBlock(request_.notes().prompt->values);
+  const TurnPrompt& prompt = *request_.notes().prompt;
+  const bool is_shared =
+      named->uses().Note(tenant_, {.name = prompt.name, .version = prompt.version},
+                         request_.scan().model, WallClock::NowUs());
   Result<std::string> body = std::string();
   std::function<void()> write = [&] {
     body = session::prompts::WithPrompt({.dialect = *dialect_,
                                          .body = request_.body().text(),
                                          .text = choice->text,
-                                         .values = values});
+                                         .values = values,
+                                         .is_shared = is_shared});
   };
   co_await request_.work().RunSized(request_.body().text().size(), std::move(write));
   if (!body) co_return body.error();

@@ -62,6 +62,28 @@ TEST(PromptPlaceTest, OfMessagesItIsTheFirstBlock) {
       << "providers take no empty block";
 }
 
+TEST(PromptPlaceTest, ASharedOneHoldsABreakpointWhereThereIsRoomForIt) {
+  const std::string text(5000, 'p');
+  const auto marks = [&](std::string_view body, bool is_shared = true) {
+    const Json made = Json::parse(*WithPrompt(
+        {.dialect = kMessages, .body = body, .text = text, .values = "V", .is_shared = is_shared}));
+    EXPECT_FALSE(made["system"].back().contains("cache_control"));
+    return made["system"][0].contains("cache_control");
+  };
+  const std::string block = R"({"type":"text","text":"x","cache_control":{"type":"ephemeral"}})";
+  EXPECT_TRUE(marks(R"({"messages":[]})"));
+  EXPECT_FALSE(marks(R"({"messages":[]})", false));
+  const std::string three = block + "," + block + "," + block;
+  EXPECT_TRUE(marks(R"({"messages":[{"role":"user","content":[)" + three + "]}]}"));
+  EXPECT_FALSE(marks(R"({"messages":[{"role":"user","content":[)" + three + "," + block + "]}]}"));
+  EXPECT_FALSE(Json::parse(*WithPrompt({.dialect = kMessages,
+                                        .body = R"({"messages":[]})",
+                                        .text = "P",
+                                        .is_shared = true}))["system"][0]
+                   .contains("cache_control"))
+      << "too short for any provider";
+}
+
 TEST(PromptPlaceTest, OfResponsesItIsTheBeginningOfTheInstructions) {
   EXPECT_EQ(With(kResponses, R"({"input":"hi"})")["instructions"], "P \"q\"\n\n\nV");
   EXPECT_EQ(With(kResponses, R"({"instructions":"own","input":"hi"})")["instructions"],
