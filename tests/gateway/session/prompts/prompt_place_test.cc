@@ -93,21 +93,20 @@ TEST(PromptPlaceTest, OfResponsesItIsTheBeginningOfTheInstructions) {
 }
 
 TEST(PromptPlaceTest, TheStablePartIsTheSameWhateverTheValuesAre) {
-  for (const Dialect dialect : {kChat, kMessages, kResponses}) {
-    const std::string body = R"({"system":"own","instructions":"own","input":"hi","messages":
-        [{"role":"system","content":"own"},{"role":"user","content":"hi"}]})";
-    const auto make = [&](std::string_view values) {
+  const std::pair<Dialect, std::string> bodies[] = {
+      {kChat, R"({"messages":[{"role":"system","content":"OWN"},{"role":"user","content":"hi"}]})"},
+      {kMessages, R"({"system":"OWN","messages":[{"role":"user","content":"hi"}]})"},
+      {kResponses, R"({"instructions":"OWN","input":"hi"})"}};
+  for (const auto& [dialect, body] : bodies) {
+    const auto make = [&, dialect = dialect, &body = body](std::string_view values) {
       return *WithPrompt({.dialect = dialect, .body = body, .text = "PROMPT", .values = values});
     };
     const std::string one = make("@1");
     const std::string other = make("@22");
     EXPECT_EQ(make("@1"), one) << "equal arguments give equal bytes";
     EXPECT_EQ(one.substr(0, one.find('@')), other.substr(0, other.find('@')));
-    EXPECT_LT(one.find("PROMPT"), one.find('@'));
-    EXPECT_EQ(one.find("own", one.find('@')), dialect == kMessages    ? one.rfind("own")
-                                              : dialect == kResponses ? one.rfind("own")
-                                                                      : std::string::npos)
-        << "the caller's system text is in front of the values";
+    EXPECT_LT(one.find("PROMPT"), one.find("OWN"));
+    EXPECT_LT(one.find("OWN"), one.find('@')) << "the caller's is in front of the values";
   }
 }
 

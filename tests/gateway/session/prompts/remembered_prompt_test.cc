@@ -22,7 +22,7 @@ class RememberedPromptTest : public ::testing::Test {
     EXPECT_TRUE(found) << found.error().ToString();
     return found ? *found : std::nullopt;
   }
-  const log::TurnPrompt prompt = {.name = "a", .version = "1", .values = R"({"x":1})"};
+  const log::TurnPrompt kPrompt = {.name = "a", .version = "1", .values = R"({"x":1})"};
   store::MemoryMetaStore meta;
   std::unique_ptr<store::meta::TurnStore> turns = test::OpenTurns(meta);
   log::SessionLog log{turns.get()};
@@ -30,9 +30,9 @@ class RememberedPromptTest : public ::testing::Test {
 
 TEST_F(RememberedPromptTest, ASessionSaysWithWhichItBegan) {
   EXPECT_FALSE(Of());
-  Add(test::TurnOf(1, {"one"}), prompt);
+  Add(test::TurnOf(1, {"one"}), kPrompt);
   Add(test::TurnOf(2, {"two"}));
-  EXPECT_EQ(Of(), prompt);
+  EXPECT_EQ(Of(), kPrompt);
   EXPECT_FALSE(Of("k", "another tenant"));
 }
 
@@ -43,7 +43,7 @@ TEST_F(RememberedPromptTest, OneThatBeganWithoutSaysSo) {
 }
 
 TEST_F(RememberedPromptTest, TheNewestThatIsSaidHolds) {
-  Add(test::TurnOf(1, {"one"}), prompt);
+  Add(test::TurnOf(1, {"one"}), kPrompt);
   Add(test::TurnOf(2, {"two"}), log::TurnPrompt());
   EXPECT_TRUE(Of()->is_none());
   Add(test::TurnOf(3, {"three"}), log::TurnPrompt{.name = "b", .version = "2"});
