@@ -240,6 +240,31 @@ class LocalTest(PromptsCase):
         for tokens, of in cached[1:]:
             self.assertGreater(tokens, of * 0.8, cached)
 
+    def test_conversations_chains_and_copies_keep_their_version(self):
+        running = self.start([("support", "1", None, "OLD"), ("support", "2", 0, "NEW {{who}}")])
+
+        def respond(headers, **more):
+            return running.send("/v1/responses", {"model": "local", "input": "hi",
+                                                  "max_output_tokens": 3, **more}, headers)
+
+        first = respond(named("support@2", {"who": "Ada"}))
+        self.assertEqual(self.version_of(first), "support@2")
+        chained = respond(named("support"), previous_response_id=first.json["id"])
+        self.assertEqual(self.version_of(chained), "support@2")
+        self.assertIn('who: "Ada"', chained.json["instructions"], "its values too")
+        kept = running.send("/v1/conversations", {}, KEY).json["id"]
+        for name, values in (("support@2", {"who": 1}), ("support", None)):
+            said = respond(named(name, values), conversation=kept)
+            self.assertEqual(self.version_of(said), "support@2")
+        copied = running.send(f"/kvgate/v1/sessions/{first.json['id']}/fork", {"key": "copy"}, KEY)
+        self.assertEqual(copied.status, 200, copied.body)
+        in_session = {"x-kvgate-session": "copy"}
+        self.assertEqual(self.version_of(respond({**KEY, **in_session})), "support@2")
+        self.assertEqual(respond(named("support@1", **in_session)).status, 409)
+        compacted = running.send("/v1/responses/compact", {"model": "local", "input": "one"},
+                                 named("support"))
+        self.assertEqual(self.version_of(compacted), "support@1")
+
     def test_the_api_keeps_versions_sealed_and_unchanged(self):
         running = self.start([("support", "1", None, "FROM THE FILE")])
         at = "/kvgate/v1/prompts/support/2"

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::runtime {
 namespace {
 
