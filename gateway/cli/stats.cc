@@ -179,6 +179,7 @@ void Print(const Json& ledger, const Json& records) {
   PrintSums("UPSTREAM", totals.value("by_upstream", Json::object()));
   PrintSums("MODEL", totals.value("by_model", Json::object()));
   PrintSums("TENANT", totals.value("by_tenant", Json::object()));
+  PrintSums("PROMPT", totals.value("by_prompt_version", Json::object()));
   PrintSources(totals.value("by_source", Json::object()));
   PrintBreaks(totals.value("breaks", Json::object()));
 }
@@ -258,8 +259,8 @@ void AddStats(CLI::App& app, Run& chosen) {
   server::AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "as the server gives it");
   command->add_option("--by", flags->by,
-                      "sums by day, source, model, upstream, tenant, key, session, prompt, break, "
-                      "tool or server");
+                      "sums by day, source, model, upstream, tenant, key, session, prompt, "
+                      "prompt_version, break, tool or server");
   command->add_option("--since", flags->since, "7d, 36h, 90m: with --by, by default 30d");
   command->add_flag("--budgets", flags->budgets, "what is used of budgets, and when they renew")
       ->excludes("--by");

@@ -91,7 +91,8 @@ Result<std::string> Sums(const LedgerSource& source, const std::string& by, int6
   if (!named) {
     return MakeError(ErrorCode::kInvalidArgument, "cli",
                      fmt::format("--by cannot be '{}': there are day, source, model, upstream, "
-                                 "tenant, key, session, prompt, break, tool and server",
+                                 "tenant, key, session, prompt, prompt_version, break, tool and "
+                                 "server",
                                  by));
   }
   return source.Get(
@@ -125,6 +126,8 @@ constexpr std::pair<const char*, const char*> kColumns[] = {
     {"session", "/session"},
     {"conversation", "/conversation/id"},
     {"prompt", "/prompt"},
+    {"prompt_name", "/named_prompt/name"},
+    {"prompt_version", "/named_prompt/version"},
     {"upstream", "/upstream"},
     {"model", "/model"},
     {"asked_model", "/asked_model"},

@@ -78,6 +78,10 @@ Result<int> CheckConfig(const std::string& path) {
       fmt::print(stderr, "{}: {}\n", path, *conflict);
       return 1;
     }
+    if (const auto prompts = runtime::ReadPrompts(*config); !prompts) {
+      fmt::print(stderr, "{}: {}\n", path, prompts.error().detail);
+      return 1;
+    }
     fmt::print("ok\n");
     const std::vector<std::string> lines =
         terminal::ConfigMeaning(*config, {.has_local_model = runtime::HasLocalModel(*config),

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <variant>
@@ -320,11 +321,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };
 
-// Tables of later versions, listed so that their error says "not supported yet" and not "unknown".
-constexpr std::string_view kLaterTables[] = {"prompt"};
-
 std::vector<std::string_view> TableNames() {
-  std::vector<std::string_view> names = {"upstream", "route", "key"};
+  std::vector<std::string_view> names = {"upstream", "route", "key", "prompt"};
   for (const Key& key : kKeys) {
     if (key.table != names.back()) names.push_back(key.table);
   }
@@ -397,18 +395,14 @@ class Reader {
   void ReadTables(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string_view name = key.str();
-      const bool later = std::find(std::begin(kLaterTables), std::end(kLaterTables), name) !=
-                         std::end(kLaterTables);
-      if (later) {
-        const bool array = node.is_array();
-        Fail(key.source(), fmt::format("{}{}{} is not supported by this version yet",
-                                       array ? "[[" : "[", name, array ? "]]" : "]"));
-      } else if (name == "upstream") {
+      if (name == "upstream") {
         ReadElements<UpstreamConfig>("upstream", key, node, UpstreamKeys(), config_.upstreams);
       } else if (name == "route") {
         ReadElements<RouteConfig>("route", key, node, RouteKeys(), config_.routes);
       } else if (name == "key") {
         ReadElements<KeyConfig>("key", key, node, KeyKeys(), config_.keys);
+      } else if (name == "prompt") {
+        ReadElements<PromptConfig>("prompt", key, node, PromptKeys(), config_.prompts);
       } else if (!IsTable(name)) {
         Fail(key.source(),
              node.is_table()
@@ -452,8 +446,9 @@ class Reader {
       Element element = ReadElement(name, table, keys);
       std::string problem = errors_.size() == errors_before ? Missing(element) : "";
       for (const Element& other : out) {
-        if (problem.empty() && !element.name.empty() && other.name == element.name) {
-          problem = fmt::format("there is another {} of the name \"{}\"", name, element.name);
+        if (problem.empty() && !element.name.empty() && UniqueName(other) == UniqueName(element)) {
+          problem =
+              fmt::format("there is another {} of the name \"{}\"", name, UniqueName(element));
         }
       }
       if (!problem.empty()) Fail(table.source(), problem);
@@ -525,8 +520,12 @@ std::vector<std::string> KeyNames() {
   for (const auto& key : UpstreamKeys()) names.push_back(fmt::format("upstream.{}", key.name));
   for (const auto& key : RouteKeys()) names.push_back(fmt::format("route.{}", key.name));
   for (const auto& key : KeyKeys()) names.push_back(fmt::format("key.{}", key.name));
+  for (const auto& key : PromptKeys()) names.push_back(fmt::format("prompt.{}", key.name));
   return names;
 }
+
+// Sums of shares are exact to this.
+constexpr double kShareSlack = 1e-9;
 
 std::optional<std::string> FindConflict(const Config& config) {
   if (config.engine.numerics == "fast" && config.engine.device == "cpu") {
@@ -534,6 +533,15 @@ std::optional<std::string> FindConflict(const Config& config) {
   }
   if (!config.metrics.key_env.empty() && !config.metrics.sha256.empty()) {
     return "metrics.key_env and metrics.sha256 are both set: name the key once";
+  }
+  std::map<std::string_view, double> shares;
+  for (const PromptConfig& prompt : config.prompts) {
+    double& sum = shares[prompt.name];
+    sum += prompt.share.value_or(0);
+    if (sum > 1 + kShareSlack) {
+      return fmt::format("prompt.share: those of the prompt \"{}\" are {} together, and 1 is all",
+                         prompt.name, sum);
+    }
   }
   return std::nullopt;
 }
@@ -545,7 +553,10 @@ tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path)
         {fmt::format("{}: cannot be read; check the path given to --config", path.string())}});
   }
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return ParseConfig(text, path.string());
+  auto config = ParseConfig(text, path.string());
+  if (!config) return config;
+  for (PromptConfig& prompt : config->prompts) prompt.file = path.parent_path() / prompt.file;
+  return config;
 }
 
 Result<void> SetOption(std::string_view table, std::string_view key, std::string_view value,

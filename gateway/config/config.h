@@ -289,6 +289,18 @@ struct KeyConfig {
   friend bool operator==(const KeyConfig&, const KeyConfig&) = default;
 };
 
+// One [[prompt]]: a version of a prompt that requests name (x-kvgate-prompt).
+struct PromptConfig {
+  std::string name;            // required; a prompt has several versions
+  std::string version;         // required; unique in its name
+  std::filesystem::path file;  // required: its text; relative to the configuration's folder
+  // Of what begins with the name alone, that begins with this version; not set: the newest version
+  // without a share gets what others leave.
+  std::optional<double> share;
+
+  friend bool operator==(const PromptConfig&, const PromptConfig&) = default;
+};
+
 struct Config {
   ServerConfig server;
   EngineConfig engine;
@@ -303,6 +315,7 @@ struct Config {
   std::vector<UpstreamConfig> upstreams;
   std::vector<RouteConfig> routes;
   std::vector<KeyConfig> keys;
+  std::vector<PromptConfig> prompts;
 };
 
 // Errors in the order of the file, each "FILE:LINE: what is wrong"; never empty on failure.

@@ -109,11 +109,31 @@ constexpr ElementKey<KeyConfig> kKeyKeys[] = {
      }},
 };
 
+constexpr ElementKey<PromptConfig> kPromptKeys[] = {
+    {"name", [](const Value& v, PromptConfig& p) { return SetName(v, p.name); }},
+    {"version", [](const Value& v, PromptConfig& p) { return SetVersion(v, p.version); }},
+    {"file",
+     [](const Value& v, PromptConfig& p) {
+       std::string file;
+       std::optional<std::string> problem = SetString(v, file);
+       p.file = file;
+       return problem;
+     }},
+    {"share",
+     [](const Value& v, PromptConfig& p) {
+       double share = 0;
+       std::optional<std::string> problem = SetNumber(v, 0, 1, share);
+       p.share = share;
+       return problem;
+     }},
+};
+
 }  // namespace
 
 std::span<const ElementKey<UpstreamConfig>> UpstreamKeys() { return kUpstreamKeys; }
 std::span<const ElementKey<RouteConfig>> RouteKeys() { return kRouteKeys; }
 std::span<const ElementKey<KeyConfig>> KeyKeys() { return kKeyKeys; }
+std::span<const ElementKey<PromptConfig>> PromptKeys() { return kPromptKeys; }
 
 std::string Missing(const UpstreamConfig& upstream) {
   if (upstream.name.empty()) return "upstream.name is missing";
@@ -131,6 +151,12 @@ std::string Missing(const KeyConfig& key) {
     return "a key needs key_env or sha256, and only one of them";
   }
   return "";
+}
+
+std::string Missing(const PromptConfig& prompt) {
+  if (prompt.name.empty()) return "prompt.name is missing";
+  if (prompt.version.empty()) return "prompt.version is missing";
+  return prompt.file.empty() ? "prompt.file is missing" : "";
 }
 
 }  // namespace kvgate::config

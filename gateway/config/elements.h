@@ -1,5 +1,5 @@
-// The keys of the arrays of tables: [[upstream]], [[route]] and [[key]], and what they share with
-// other tables.
+// The keys of the arrays of tables: [[upstream]], [[route]], [[key]] and [[prompt]], and what they
+// share with other tables.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,22 @@ struct ElementKey {
 std::span<const ElementKey<UpstreamConfig>> UpstreamKeys();
 std::span<const ElementKey<RouteConfig>> RouteKeys();
 std::span<const ElementKey<KeyConfig>> KeyKeys();
+std::span<const ElementKey<PromptConfig>> PromptKeys();
 
 // Returns a problem that only the whole element shows; empty if there is none.
 std::string Missing(const UpstreamConfig& upstream);
 std::string Missing(const RouteConfig& route);
 std::string Missing(const KeyConfig& key);
+std::string Missing(const PromptConfig& prompt);
+
+// What no other element of its array has; empty: it need not differ.
+template <typename Element>
+std::string UniqueName(const Element& element) {
+  return element.name;
+}
+template <>
+inline std::string UniqueName(const PromptConfig& prompt) {
+  return prompt.name + "@" + prompt.version;
+}
 
 }  // namespace kvgate::config

@@ -97,15 +97,28 @@ std::optional<std::string> SetChoice(const Value& value, std::span<const std::st
   return std::nullopt;
 }
 
-std::optional<std::string> SetName(const Value& value, std::string& out) {
+namespace {
+
+std::optional<std::string> SetPlain(const Value& value, size_t bytes_max, std::string& out) {
   if (auto problem = SetString(value, out)) return problem;
   const bool plain = std::all_of(out.begin(), out.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
   });
-  if (out.empty() || out.size() > 64 || !plain) {
-    return fmt::format("must be 1 to 64 letters, digits, '-', '_' or '.', not \"{}\"", out);
+  if (out.empty() || out.size() > bytes_max || !plain) {
+    return fmt::format("must be 1 to {} letters, digits, '-', '_' or '.', not \"{}\"", bytes_max,
+                       out);
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> SetName(const Value& value, std::string& out) {
+  return SetPlain(value, 64, out);
+}
+
+std::optional<std::string> SetVersion(const Value& value, std::string& out) {
+  return SetPlain(value, 32, out);
 }
 
 std::optional<std::string> SetUrl(const Value& value, std::string& out) {

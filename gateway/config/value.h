@@ -42,6 +42,8 @@ std::optional<std::string> SetChoice(const Value& value, std::span<const std::st
                                      std::string& out);
 // Accepts a short name without characters that need quoting, for labels, headers and records.
 std::optional<std::string> SetName(const Value& value, std::string& out);
+// The same of 32 letters at most.
+std::optional<std::string> SetVersion(const Value& value, std::string& out);
 std::optional<std::string> SetUrl(const Value& value, std::string& out);
 // The same; empty: none.
 std::optional<std::string> SetOptionalUrl(const Value& value, std::string& out);

@@ -39,7 +39,8 @@ message::HeadOptions ClientSink::Options(const proxy::request::ReplyInfo& info) 
           .keep_alive = request_.keep_alive,
           .http_1_0 = request_.http_1_0,
           .left_out = info.left_out,
-          .compaction = info.compaction};
+          .compaction = info.compaction,
+          .prompt = info.prompt};
 }
 
 Task<bool> ClientSink::WriteRaw(std::string_view bytes) {
@@ -82,6 +83,7 @@ void ClientSink::Begin(const AnswerHead& head) {
                                                   .fields = *head.fields,
                                                   .request_id = head.info.request_id,
                                                   .compaction = head.info.compaction,
+                                                  .prompt = head.info.prompt,
                                                   .keep_alive = request_.keep_alive,
                                                   .http_1_0 = request_.http_1_0,
                                                   .chunked = is_chunked_});

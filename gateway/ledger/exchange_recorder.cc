@@ -44,6 +44,8 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
   record.tenant = start.tenant;
   record.key = start.key;
   record.session = start.session;
+  record.prompt_name = start.prompt_name;
+  record.prompt_version = start.prompt_version;
   record.stream = start.stream;
   record.purpose = start.purpose;
   if (start.fields != nullptr) record.caller_trace = upstream::wire::TraceOfCaller(*start.fields);

@@ -34,10 +34,16 @@ bool IsAsked(const std::string& wanted, std::string_view is) {
 }  // namespace
 
 Result<bool> RecordFilter::Take(std::string_view name, std::string_view value) {
-  const std::pair<std::string_view, std::string*> texts[] = {
-      {"upstream", &upstream_}, {"model", &model_},      {"tenant", &tenant_},
-      {"key", &key_},           {"session", &session_},  {"conversation", &conversation_},
-      {"break", &break_},       {"endpoint", &endpoint_}};
+  const std::pair<std::string_view, std::string*> texts[] = {{"upstream", &upstream_},
+                                                             {"model", &model_},
+                                                             {"tenant", &tenant_},
+                                                             {"key", &key_},
+                                                             {"session", &session_},
+                                                             {"conversation", &conversation_},
+                                                             {"break", &break_},
+                                                             {"endpoint", &endpoint_},
+                                                             {"prompt_name", &prompt_name_},
+                                                             {"prompt_version", &prompt_version_}};
   for (const auto& [text, wanted] : texts) {
     if (text != name) continue;
     *wanted = value;
@@ -75,7 +81,8 @@ bool RecordFilter::Fits(const RequestRecord& record) const {
   const bool is_model = IsAsked(model_, record.model) || model_ == record.asked_model;
   return is_model && IsAsked(upstream_, record.upstream) && IsAsked(tenant_, record.tenant) &&
          IsAsked(key_, record.key) && IsAsked(session_, record.session) &&
-         IsAsked(conversation_, record.conversation) &&
+         IsAsked(conversation_, record.conversation) && IsAsked(prompt_name_, record.prompt_name) &&
+         IsAsked(prompt_version_, record.prompt_version) &&
          IsAsked(endpoint_, EndpointName(record.endpoint)) && FitsOutcome(record);
 }
 
@@ -87,7 +94,8 @@ bool RecordFilter::MayFit(std::string_view bytes) const {
   const int64_t time_us = TimeOfRecord(bytes);
   if (time_us < since_us_ || (until_us_ > 0 && time_us >= until_us_)) return false;
   return has(upstream_) && has(model_) && has(tenant_) && has(key_) && has(session_) &&
-         has(conversation_) && (break_ == kAny || has(break_));
+         has(conversation_) && has(prompt_name_) && has(prompt_version_) &&
+         (break_ == kAny || has(break_));
 }
 
 }  // namespace kvgate::ledger

@@ -15,9 +15,9 @@ namespace kvgate::ledger {
 class RecordFilter {
  public:
   // Takes one parameter: "upstream", "model", "tenant", "key", "session", "conversation", "break",
-  // "status", "endpoint", "since_us" or "until_us". Returns false if it is none of these; fails
-  // with kInvalidArgument, which names the parameter, if its value cannot be read. An empty value
-  // asks for nothing.
+  // "status", "endpoint", "prompt_name", "prompt_version", "since_us" or "until_us". Returns false
+  // if it is none of these; fails with kInvalidArgument, which names the parameter, if its value
+  // cannot be read. An empty value asks for nothing.
   Result<bool> Take(std::string_view name, std::string_view value);
   // Only this tenant's records, whatever the parameters say.
   void Restrict(std::string_view tenant) { owner_ = tenant; }
@@ -44,6 +44,8 @@ class RecordFilter {
   std::string conversation_;
   std::string break_;  // "any": any cause but "none"
   std::string endpoint_;
+  std::string prompt_name_;
+  std::string prompt_version_;
   int status_ = 0;  // 0: any
   bool failed_ = false;
   int64_t since_us_ = 0;

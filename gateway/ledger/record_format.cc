@@ -10,11 +10,11 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 8;
-// Version 7 had no number of segments behind it. Version 6 had no direct cost. Version 5 had
-// neither session, key, tiers nor the times of decoding. Version 4 knew of no held lines. Version 3
-// had a break's excerpts in clear; version 2 had edits without counts and nothing behind them.
-// Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 9;
+// Version 8 had no named prompts. Version 7 had no number of segments behind it. Version 6 had no
+// direct cost. Version 5 had neither session, key, tiers nor the times of decoding. Version 4 knew
+// of no held lines. Version 3 had a break's excerpts in clear; version 2 had edits without counts
+// and nothing behind them. Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
 constexpr char kDirectVersion = 7;  // the first one with the direct cost
 constexpr char kNumberedVersion = 8;
@@ -40,6 +40,7 @@ constexpr uint64_t kNamed = 4096;    // its key, session, prompt or asked_model
 constexpr uint64_t kSpanned = 8192;  // the times of prefill and decode
 constexpr uint64_t kTiered = 16384;  // tokens by tier
 constexpr uint64_t kEstimated = 32768;
+constexpr uint64_t kPrompted = 65536;  // its named prompt
 
 constexpr size_t kSegmentsNumberBytes = sizeof(uint64_t);
 
@@ -237,6 +238,12 @@ void NameMembers(Direction& direction, Record& record) {
   direction.Text(record.asked_model);
 }
 
+template <typename Direction, typename Record>
+void PromptMembers(Direction& direction, Record& record) {
+  direction.Name(record.prompt_name);
+  direction.Name(record.prompt_version);
+}
+
 template <typename Direction, typename Timings>
 void SpanMembers(Direction& direction, Timings& timings) {
   direction.Signed(timings.prefill_us);
@@ -253,7 +260,7 @@ void TierMembers(Direction& direction, Tiers& tiers) {
   direction.Signed(tiers.computed);
 }
 
-// The flags of what came with version 6.
+// The flags of what came with version 6 and later.
 uint64_t NewFlagsOf(const RequestRecord& record) {
   const RequestTimings& timings = record.timings;
   const bool is_named = !(record.key.empty() && record.session.empty() && record.prompt.empty() &&
@@ -261,7 +268,7 @@ uint64_t NewFlagsOf(const RequestRecord& record) {
   const bool is_spanned = timings.prefill_us >= 0 || timings.decode_us >= 0 ||
                           timings.tpot_us >= 0 || timings.itl_us_max >= 0;
   return (is_named ? kNamed : 0) | (is_spanned ? kSpanned : 0) | (record.tiers ? kTiered : 0) |
-         (record.is_estimated ? kEstimated : 0);
+         (record.is_estimated ? kEstimated : 0) | (record.prompt_name.empty() ? 0 : kPrompted);
 }
 
 uint64_t FlagsOf(const RequestRecord& record) {
@@ -328,6 +335,7 @@ void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring,
   if ((flags & kNamed) != 0) NameMembers(writer, record);
   if ((flags & kSpanned) != 0) SpanMembers(writer, record.timings);
   if (record.tiers) TierMembers(writer, *record.tiers);
+  if ((flags & kPrompted) != 0) PromptMembers(writer, record);
 }
 
 bool ReadBreak(Reader& reader, char version, const Keyring& ring, RequestRecord& record) {
@@ -370,6 +378,7 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
   if ((flags & kNamed) != 0) NameMembers(reader, record);
   if ((flags & kSpanned) != 0) SpanMembers(reader, record.timings);
   if ((flags & kTiered) != 0) TierMembers(reader, record.tiers.emplace());
+  if ((flags & kPrompted) != 0) PromptMembers(reader, record);
   record.is_estimated = (flags & kEstimated) != 0;
   return true;
 }

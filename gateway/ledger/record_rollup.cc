@@ -133,6 +133,9 @@ rollup::Entry EntryOf(const RequestRecord& record) {
   if (!record.key.empty()) add(By::kKey, record.key);
   if (!record.session.empty()) add(By::kSession, record.session);
   if (!record.prompt.empty()) add(By::kPrompt, record.prompt);
+  if (const std::string version = PromptVersionOf(record); !version.empty()) {
+    add(By::kPromptVersion, version);
+  }
   return entry;
 }
 

@@ -143,12 +143,20 @@ void WriteParties(const RequestRecord& record, JsonWriter& json) {
   WriteText("key", record.key, json);
   WriteText("session", record.session, json);
   WriteText("prompt", CutName(record.prompt), json);
+  if (!record.prompt_name.empty()) {
+    json.Key("named_prompt").BeginObject().Key("name").String(CutName(record.prompt_name));
+    json.Key("version").String(CutName(record.prompt_version)).EndObject();
+  }
 }
 
 }  // namespace
 
 bool IsFailed(const RequestRecord& record) {
   return record.status >= 400 || record.outcome != "complete";
+}
+
+std::string PromptVersionOf(const RequestRecord& record) {
+  return record.prompt_name.empty() ? "" : record.prompt_name + "@" + record.prompt_version;
 }
 
 void BoundRecord(RequestRecord& record) {
@@ -172,8 +180,8 @@ void BoundRecord(RequestRecord& record) {
   for (RecordEdit& edit : record.edits) cut(edit.rule, kRecordNameBytesMax);
   if (record.attribution.size() > kRecordSourcesMax) record.attribution.resize(kRecordSourcesMax);
   for (SourceTokens& tokens : record.attribution) cut(tokens.source, kRecordNameBytesMax);
-  for (std::string* name :
-       {&record.mode, &record.conversation, &record.conversation_origin, &record.prompt}) {
+  for (std::string* name : {&record.mode, &record.conversation, &record.conversation_origin,
+                            &record.prompt, &record.prompt_name, &record.prompt_version}) {
     cut(*name, kRecordNameBytesMax);
   }
 }

@@ -99,6 +99,9 @@ struct RequestRecord {
   // 16 hex digits that are equal for prompts with the same tools and system text, but for volatile
   // lines; empty: not known.
   std::string prompt;
+  // The prompt of the gateway that it named, or that its session has; empty: none.
+  std::string prompt_name;
+  std::string prompt_version;
   std::string outcome = "complete";  // or "client_left", "upstream_cut", "failed", "refused"
   std::string error;                 // one sentence
   int status = 0;
@@ -144,6 +147,9 @@ struct RequestRecord {
 
 // Returns true if the request was answered with status 400 or above, or its answer was cut off.
 bool IsFailed(const RequestRecord& record);
+
+// Returns "NAME@VERSION" of its named prompt; empty: it has none.
+std::string PromptVersionOf(const RequestRecord& record);
 
 // Bounds of what is stored and shown, whatever a caller or an upstream has sent.
 inline constexpr size_t kRecordTextBytesMax = 512;

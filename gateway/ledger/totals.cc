@@ -14,7 +14,8 @@ namespace {
 
 using protocol::form::JsonWriter;
 
-constexpr std::array<std::string_view, 4> kKindNames = {"all", "upstream", "model", "tenant"};
+constexpr std::array<std::string_view, 5> kKindNames = {"all", "upstream", "model", "tenant",
+                                                        "prompt_version"};
 constexpr std::string_view kSinceKey = "since";
 constexpr std::string_view kSourceKind = "source";
 constexpr std::string_view kBreakKind = "break";
@@ -221,6 +222,9 @@ void Totals::Add(const RequestRecord& record) {
   // Refused requests count as "none", so that invented model names do not use up the series.
   At(kModel, record.outcome == "refused" ? "none" : record.model).Add(record);
   At(kTenant, record.tenant).Add(record);
+  if (const std::string version = PromptVersionOf(record); !version.empty()) {
+    At(kPrompt, version).Add(record);
+  }
   AddPrompt(record);
 }
 
@@ -252,6 +256,9 @@ void Totals::Write(JsonWriter& json) const {
   WriteSeries("by_upstream", series_[kUpstream], shown, json);
   WriteSeries("by_model", series_[kModel], shown, json);
   WriteSeries("by_tenant", series_[kTenant], shown, json);
+  if (!series_[kPrompt].empty()) {
+    WriteSeries("by_prompt_version", series_[kPrompt], shown, json);
+  }
   WriteSeries("by_source", sources_, kSourceMembers, json);
   WriteSeries("breaks", breaks_, kBreakMembers, json);
   json.EndObject();
@@ -275,6 +282,10 @@ void Totals::ForEachUpstream(
 
 void Totals::ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const {
   for (const auto& [name, sum] : series_[kModel]) visit(name, sum);
+}
+
+void Totals::ForEachPrompt(const std::function<void(const std::string&, const Sum&)>& visit) const {
+  for (const auto& [name, sum] : series_[kPrompt]) visit(name, sum);
 }
 
 std::vector<std::pair<std::string, std::string>> Totals::TakeChanged() {

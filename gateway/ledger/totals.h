@@ -1,4 +1,5 @@
-// Totals holds sums over requests: in total and by upstream, model and tenant, each tenant's
+// Totals holds sums over requests: in total and by upstream, model, tenant and version of the
+// gateway's prompts, each tenant's
 // use of today and this month, prompt tokens by source, and causes of broken prefixes. The
 // sums count every request, including those whose records are gone, and outlive the process:
 // changed sums are handed out as rows to be written beside the records. Not thread-safe.
@@ -70,13 +71,16 @@ class Totals {
   upstream::Spending Spent(std::string_view tenant, int64_t now_us) const;
 
   // Writes an object: {"since_us", "requests", …, "by_upstream": {NAME: …}, "by_model",
-  // "by_tenant", "by_source", "breaks": {CAUSE: {"breaks", "lost_tokens", "lost_nanodollars"}}}.
+  // "by_tenant", "by_prompt_version" (where there are any), "by_source", "breaks": {CAUSE:
+  // {"breaks", "lost_tokens", "lost_nanodollars"}}}.
   void Write(protocol::form::JsonWriter& json) const;
   // Writes one tenant's sums in the same form, with only that tenant in "by_tenant".
   void WriteTenant(std::string_view tenant, protocol::form::JsonWriter& json) const;
   // Calls `visit` for each upstream or model, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;
+  // The same for each "NAME@VERSION" of the gateway's prompts.
+  void ForEachPrompt(const std::function<void(const std::string&, const Sum&)>& visit) const;
   // Calls `visit` for each tenant that has used anything in the month of `now_us`.
   void ForEachSpending(
       int64_t now_us,
@@ -94,7 +98,7 @@ class Totals {
   bool Restore(std::string_view key, std::string_view value);
 
  private:
-  enum Kind : size_t { kAll, kUpstream, kModel, kTenant, kNumKinds };
+  enum Kind : size_t { kAll, kUpstream, kModel, kTenant, kPrompt, kNumKinds };
   using Series = SeriesOf<Sum>;
   Sum& At(Kind kind, std::string_view name);
   void AddPrompt(const RequestRecord& record);

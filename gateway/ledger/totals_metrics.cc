@@ -10,7 +10,8 @@
 namespace kvgate::ledger {
 namespace {
 
-// Writes the samples of one kind of series: {upstream="…"} or {model="…"}.
+// Writes the samples of one kind of series: {upstream="…"}, {model="…"} or
+// {prompt="NAME@VERSION"}.
 class SeriesWriter {
  public:
   SeriesWriter(std::string label, metrics::TextWriter& writer)
@@ -122,10 +123,13 @@ void WriteCost(const Sum& all, metrics::TextWriter& writer) {
 void WriteTotalsMetrics(const Totals& totals, metrics::TextWriter& writer) {
   SeriesWriter upstreams("upstream", writer);
   SeriesWriter models("model", writer);
+  SeriesWriter prompts("prompt", writer);
   totals.ForEachUpstream([&](const auto& name, const Sum& sum) { upstreams.Add(name, sum); });
   totals.ForEachModel([&](const auto& name, const Sum& sum) { models.Add(name, sum); });
+  totals.ForEachPrompt([&](const auto& name, const Sum& sum) { prompts.Add(name, sum); });
   upstreams.Write();
   models.Write();
+  prompts.Write();
   WriteSources(totals.sources(), writer);
   WriteBreaks(totals.breaks(), writer);
   WriteCost(totals.all(), writer);

@@ -26,6 +26,7 @@
 #include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
 #include "gateway/service/template_store.h"
+#include "gateway/session/prompts/named_prompts.h"
 #include "gateway/session/sessions.h"
 #include "gateway/telemetry/budget_alerts.h"
 #include "gateway/telemetry/otlp/exporter.h"
@@ -159,6 +160,7 @@ struct Beginning {
   DataTier tier;
   std::string admin_token;
   session::summary::SummaryPrompt summary_prompt;
+  std::unique_ptr<session::prompts::NamedPrompts> named_prompts;
   std::unique_ptr<telemetry::otlp::Exporter> exporter = nullptr;  // null: nothing is sent
   std::unique_ptr<telemetry::BudgetAlerts> budget_alerts = nullptr;
 };
@@ -179,6 +181,9 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (!config.telemetry.endpoint.empty()) {
     KVGATE_TRY(exporter, telemetry::otlp::Exporter::Open(config.telemetry));
   }
+  KVGATE_TRY(auto configured, ReadPrompts(config));
+  KVGATE_TRY(auto named_prompts,
+             session::prompts::NamedPrompts::Open(tier.meta(), std::move(configured)));
   auto budget_alerts = std::make_unique<telemetry::BudgetAlerts>();
   KVGATE_TRY(auto budgets, budget_alerts->Read(config.keys, config.budgets));
   budget_alerts->Take(std::move(budgets));
@@ -186,6 +191,7 @@ Result<Beginning> Begin(Runtime::Options& options) {
                    .tier = std::move(tier),
                    .admin_token = std::move(admin_token),
                    .summary_prompt = std::move(summary_prompt),
+                   .named_prompts = std::move(named_prompts),
                    .exporter = std::move(exporter),
                    .budget_alerts = std::move(budget_alerts)};
 }
@@ -221,6 +227,7 @@ class OpenRuntime final : public Runtime {
                                   const auto& use) { budget_alerts_->OnUse(tenant, use); }}),
         turns_(OpenTurns(config_, tier_)),
         memory_(OpenMemory(tier_, turns_.get())),
+        named_prompts_(std::move(beginning.named_prompts)),
         sessions_(ToSessionOptions(config_, {.turns = turns_.get(), .memory = memory_.get()},
                                    std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
@@ -324,6 +331,7 @@ class OpenRuntime final : public Runtime {
     options.requests.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
     options.requests.prompts = &prompts_;
     options.requests.sessions = &sessions_;
+    options.requests.named_prompts = named_prompts_.get();
     options.requests.keyring = tier_.keyring();
     if (options.requests.keyring == nullptr) {
       own_keyring_ = Keyring::Generate();
@@ -397,11 +405,16 @@ class OpenRuntime final : public Runtime {
     // A certificate that cannot be used must be found before anything has changed.
     if (server_) KVGATE_TRY_VOID(http::socket::ListenerTls::Open(ToTlsOptions(next)));
     KVGATE_TRY(auto budgets, budget_alerts_->Read(next.keys, next.budgets));
+    KVGATE_TRY(auto configured, ReadPrompts(next));
+    KVGATE_TRY_VOID(named_prompts_->Check(configured));
     KVGATE_TRY_VOID(host_->Reload(ToTargetOptions(next)));
     budget_alerts_->Take(std::move(budgets));
+    KVGATE_TRY_VOID(named_prompts_->Configure(std::move(configured)));
     if (server_) KVGATE_TRY_VOID(server_->Reload(ToTlsOptions(next)));
-    KVGATE_LOG(kInfo, kSource, "configuration read again: {} upstreams, {} routes, {} keys{}",
-               next.upstreams.size(), next.routes.size(), next.keys.size(),
+    KVGATE_LOG(kInfo, kSource,
+               "configuration read again: {} upstreams, {} routes, {} keys, {} "
+               "prompts{}",
+               next.upstreams.size(), next.routes.size(), next.keys.size(), next.prompts.size(),
                unread.empty() ? "" : "; what changed in " + unread + " is read at the next start");
     return {};
   }
@@ -443,6 +456,7 @@ class OpenRuntime final : public Runtime {
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
   const std::unique_ptr<session::memory::MemoryBook> memory_;
+  const std::unique_ptr<session::prompts::NamedPrompts> named_prompts_;
   session::Sessions sessions_;
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;

@@ -78,9 +78,9 @@ class Runtime {
   // requests of this process go on.
   virtual void StopListening(const Pause& pause) = 0;
 
-  // Takes upstreams, routes, keys, the engine's mode and the certificate from `next`, and publishes
-  // the address anew. New requests use them; requests that have begun keep theirs. A failure
-  // changes nothing. REQUIRES: it takes requests. One thread at a time, as Listen.
+  // Takes upstreams, routes, keys, prompts, the engine's mode and the certificate from `next`, and
+  // publishes the address anew. New requests use them; requests that have begun keep theirs. A
+  // failure changes nothing. REQUIRES: it takes requests. One thread at a time, as Listen.
   virtual Result<void> Reload(config::Config next) = 0;
 
   // Refuses new requests, gives running ones server.drain_seconds, tells the clients of the rest

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/regular_file.h"
 
 namespace kvgate::runtime {
 namespace {
@@ -90,6 +91,25 @@ proxy::host::HostOptions ToHostOptions(const config::Config& config,
 Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config) {
   if (config.sessions.summary_prompt.empty()) return session::summary::SummaryPrompt();
   return session::summary::SummaryPrompt::Load(config.sessions.summary_prompt);
+}
+
+Result<std::vector<session::prompts::PromptVersion>> ReadPrompts(const config::Config& config) {
+  std::vector<session::prompts::PromptVersion> versions;
+  for (const config::PromptConfig& prompt : config.prompts) {
+    const auto unusable = [&](std::string_view why) {
+      return MakeError(ErrorCode::kInvalidArgument, "config",
+                       fmt::format("prompt.file: {}@{}: {}: {}", prompt.name, prompt.version,
+                                   prompt.file.string(), why));
+    };
+    const Result<std::string> text =
+        ReadRegularFile(prompt.file, {.bytes_max = session::prompts::kTextBytesMax + 2});
+    if (!text) return unusable(text.error().detail);
+    Result<session::prompts::PromptVersion> version = session::prompts::MakeVersion(
+        {.name = prompt.name, .version = prompt.version}, *text, prompt.share);
+    if (!version) return unusable(version.error().detail);
+    versions.push_back(*std::move(version));
+  }
+  return versions;
 }
 
 session::Sessions::Options ToSessionOptions(const config::Config& config,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/http/server.h"
 #include "gateway/proxy/host/host.h"
+#include "gateway/session/prompts/prompt_library.h"
 #include "gateway/session/sessions.h"
 #include "store/meta/turn_store.h"
 
@@ -29,6 +31,9 @@ proxy::host::HostOptions ToHostOptions(const config::Config& config,
 // Returns the words that ask for a summary. Fails with kInvalidArgument for a file that cannot be
 // used.
 Result<session::summary::SummaryPrompt> ReadSummaryPrompt(const config::Config& config);
+// Reads the files of the configuration's prompts. Fails with kInvalidArgument, naming the key, for
+// one that cannot be used.
+Result<std::vector<session::prompts::PromptVersion>> ReadPrompts(const config::Config& config);
 // Where sessions are kept; null: nowhere.
 struct SessionStores {
   store::meta::TurnStore* turns = nullptr;
@@ -39,8 +44,8 @@ session::Sessions::Options ToSessionOptions(const config::Config& config,
                                             session::summary::SummaryPrompt prompt = {});
 
 // Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,
-// metrics and the engine's mode, while the address and the certificate's file names stay. Fails
-// with kInvalidArgument if `next` adds the first upstream or drops the last one, or could not
+// prompts, metrics and the engine's mode, while the address and the certificate's file names stay.
+// Fails with kInvalidArgument if `next` adds the first upstream or drops the last one, or could not
 // listen.
 Result<config::Config> Reloadable(const config::Config& running, config::Config next);
 

@@ -91,6 +91,7 @@ CompletionStart::CompletionStart(Service& service, const Service::StartArgs& arg
       .key = args.prompt && args.prompt->key != nullptr ? std::string_view(args.prompt->key->name)
                                                         : std::string_view(),
       .session = args.prompt ? SessionOf(args.prompt->fields) : std::string_view(),
+      .prompt = args.named_prompt,
       .purpose = args.purpose,
       .caller_trace =
           args.prompt ? upstream::wire::TraceOfCaller(args.prompt->fields) : std::nullopt});
@@ -169,7 +170,8 @@ Result<void> CompletionStart::Decode() {
                  {.body = args_.body,
                   .tenant = tenant_,
                   .request_id = args_.request_id,
-                  .use = use_ == Use::kCount ? Responses::Use::kCount : Responses::Use::kCreate}));
+                  .use = use_ == Use::kCount ? Responses::Use::kCount : Responses::Use::kCreate,
+                  .prompt = args_.named_prompt}));
   draft_ = std::make_shared<Responses::Draft>(std::move(draft));
   if (!draft_->needs_store()) return Prepare();
   GoTo(Step::kLoad);

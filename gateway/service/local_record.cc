@@ -76,6 +76,10 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   record_.tenant = args.tenant;
   record_.key = args.key;
   record_.session = args.session;
+  if (args.prompt) {
+    record_.prompt_name = args.prompt->name;
+    record_.prompt_version = args.prompt->version;
+  }
   record_.purpose = args.purpose;
   record_.caller_trace = args.caller_trace;
   record_.usage_unknown = "no answer";

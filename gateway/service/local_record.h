@@ -13,6 +13,7 @@
 #include "gateway/ledger/ledger.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/service/prompts.h"
+#include "gateway/session/log/logged_turn.h"
 #include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::service {
@@ -26,6 +27,7 @@ class LocalRecord {
     std::string tenant = {};
     std::string_view key = {};      // the name of the caller's [[key]]
     std::string_view session = {};  // as the caller named it
+    std::optional<session::log::TurnPrompt> prompt = {};  // the gateway's
     std::string_view purpose = {};  // as RequestRecord::purpose
     std::optional<upstream::wire::TraceContext> caller_trace = {};
   };

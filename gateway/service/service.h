@@ -170,6 +170,8 @@ class Service {
     std::string request_id;
     std::string tenant = {};        // the name in the ledger; empty: the credential's hash
     std::string_view purpose = {};  // of a request of the gateway's own; empty: it is a client's
+    // The gateway's prompt that stands in the body; absent: none was named.
+    std::optional<session::log::TurnPrompt> named_prompt = {};
     bool explain = false;
     bool any_model = false;  // a route has chosen the engine, whatever model the body names
     // Another target can be tried, so a refusal for lack of capacity is not recorded.

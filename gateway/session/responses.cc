@@ -108,6 +108,8 @@ Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
   draft.turn->previous = draft.decoded.previous_response_id;
   draft.turn->session->tenant = args.tenant;
   draft.turn->session->is_kept = true;
+  draft.turn->session->prompt = args.prompt;
+  draft.turn->session->turn.prompt = args.prompt;
   draft.turn->input = std::move(draft.decoded.input);
   draft.turn->shape = std::move(draft.decoded.shape);
   draft.turn->shape.stored = draft.decoded.store && responses_.keeps();

@@ -57,6 +57,7 @@ class Responses {
     std::string tenant;
     std::string request_id;
     Use use = Use::kCreate;
+    std::optional<log::TurnPrompt> prompt = {};  // that the request names
   };
   // A response whose context may not be loaded yet.
   struct Draft {

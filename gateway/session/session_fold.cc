@@ -103,6 +103,7 @@ Result<void> SessionFold::AppendTo(std::string_view key, std::string_view reques
                    .depth = head->depth,
                    .frame = history.frame,
                    .skeleton = history.skeleton,
+                   .prompt = history.prompt,
                    .compaction = args_.plan.event};
   entry.compaction->tokens_after += std::min(summary_.tokens.output, args_.plan.tokens_max);
   entry.compaction->summary = summary_;

@@ -121,6 +121,17 @@ Result<std::string> FitRemembering(Sessions& sessions, SessionTurn& turn, const 
   return fit(addition);
 }
 
+// The named prompt of a turn. What its request does not name goes on as long as the text in which
+// it stands does; of stored responses, whose instructions are each request's own, until one names
+// another.
+log::TurnPrompt PromptOf(const SessionTurn& turn, const Composed& composed) {
+  if (turn.prompt) return *turn.prompt;
+  const log::History& history = composed.history;
+  const bool goes_on = turn.is_kept || (composed.frame.system == history.frame.system &&
+                                        composed.frame.head == history.frame.head);
+  return goes_on ? history.prompt : log::TurnPrompt();
+}
+
 summary::Folds::Session SessionOf(const SessionTurn& turn) {
   return {.tenant = turn.tenant, .key = turn.ask.key};
 }
@@ -205,6 +216,9 @@ Result<std::string> Sessions::FitWindow(SessionTurn& turn, const Composed& compo
   if (skeleton != composed.history.skeleton || windowed.event) {
     turn.turn.skeleton = std::move(skeleton);
   }
+  turn.prompt = PromptOf(turn, composed);
+  turn.turn.prompt.reset();
+  if (turn.prompt != composed.history.prompt || windowed.event) turn.turn.prompt = turn.prompt;
   turn.turn.input = composed.input;
   turn.turn.compaction = std::move(windowed.event);
   return std::move(windowed.body);

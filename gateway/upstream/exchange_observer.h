@@ -36,6 +36,8 @@ struct ExchangeStart {
   std::string_view tenant;  // the gateway key's name, else a hash of the credential, else empty
   std::string_view key;     // the gateway key's name; empty: there are no keys
   std::string_view session = {};               // as the caller named it; empty: it named none
+  std::string_view prompt_name = {};           // the gateway's, which it named; empty: none
+  std::string_view prompt_version = {};
   std::string_view body;                       // as received, still in its content-encoding
   std::string_view content_encoding;           // the request's; empty: none
   bool stream = false;                         // the body asks for a stream of events

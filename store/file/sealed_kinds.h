@@ -42,4 +42,10 @@ inline constexpr SealedKind kTemplatesKind = {.magic = 0x4c54564b,  // "KVTL"
                                               .source = "service.template_store",
                                               .name = "what was learnt of prompts"};
 
+inline constexpr SealedKind kNamedPromptKind = {.magic = 0x4d4e564b,  // "KVNM"
+                                                .version = 1,
+                                                .purpose = "named prompts",
+                                                .source = "session.prompts",
+                                                .name = "a version of a prompt"};
+
 }  // namespace kvgate::store::file

@@ -77,6 +77,9 @@ class DocsTest(Case):
                     if f'name = "{name}"' not in text and "[[route]]" in text:
                         text += (f'\n[[upstream]]\nname = "{name}"\n'
                                  'base_url = "https://127.0.0.1:1"\n')
+                for name in re.findall(r'(?m)^file = "([^"]+)"', text):
+                    (self.folder / name).parent.mkdir(exist_ok=True)
+                    (self.folder / name).write_text("Be kind.")
                 path = self.folder / "kvgate.toml"
                 path.write_text(text)
                 checked = subprocess.run([server.binary_path(), "config", "check", path],

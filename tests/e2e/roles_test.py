@@ -100,6 +100,12 @@ ROWS = {
     ("PATCH", "/kvgate/v1/memory"): Row("kOwn", FACTS),
     ("DELETE", "/kvgate/v1/memory"): Row("kOwn"),
     ("DELETE", "/kvgate/v1/memory/{item}"): Row("kOwn", None, None, 404),
+    ("GET", "/kvgate/v1/prompts"): Row("kUser"),
+    ("GET", "/kvgate/v1/prompts/{id}"): Row("kUser", None, "prompt"),
+    ("GET", "/kvgate/v1/prompts/{id}/{item}"): Row("kUser", None, "prompt"),
+    ("PUT", "/kvgate/v1/prompts/{id}/{item}"): Row("kAdmin", {"text": "planted"}),
+    ("DELETE", "/kvgate/v1/prompts/{id}/{item}"): Row("kAdmin"),
+    ("DELETE", "/kvgate/v1/prompts/{id}"): Row("kAdmin"),
     ("DELETE", "/kvgate/v1/prefixes"): Row("kAdmin"),
     ("POST", "/kvgate/v1/prefixes/verify"): Row("kAdmin", {}),
     ("POST", "/kvgate/v1/prefixes/import"): Row("kAdmin", b"no prefix"),
@@ -119,12 +125,15 @@ def routes_of_the_router():
     return {(method, path): access for method, path, access in found}
 
 
+PROMPT = '[[prompt]]\nname = "support"\nversion = "seventh"\nfile = "support.txt"\n'
+
+
 def config_of(provider_port, more=""):
     keys = "".join(f'[[key]]\nname = "{name}"\nsha256 = "{hashlib.sha256(key).hexdigest()}"\n{role}'
                    for name, key, role in (("alice", b"key-alice", ""), ("bob", b"key-bob", ""),
                                            ("root", b"key-root", 'role = "admin"\n')))
     scraper = hashlib.sha256(b"key-scraper").hexdigest()
-    return (f'[metrics]\nsha256 = "{scraper}"\n{keys}[[upstream]]\nname = "sim"\n'
+    return (f'[metrics]\nsha256 = "{scraper}"\n{keys}{PROMPT}[[upstream]]\nname = "sim"\n'
             f'base_url = "http://127.0.0.1:{provider_port}/v1"\nmodels = ["gpt-*", "emb-*"]\n'
             f'api_key_env = "KVGATE_TEST_PROVIDER_KEY"\n{more}')
 
@@ -143,6 +152,7 @@ class RolesCase(Case):
     def gateway(self, text, more=()):
         path = self.folder / "kvgate.toml"
         path.write_text(text)
+        (self.folder / "support.txt").write_text("Be kind.")
         return self.serve(arguments=["--config", str(path), "--log-level", "debug", *more])
 
     def ask(self, running, method, path, who, body=None, headers=None):
@@ -153,7 +163,7 @@ class RolesCase(Case):
         raw = body
         if body is not None and not isinstance(body, bytes):
             raw = json.dumps(body).encode()
-        if method == "POST":
+        if method in ("POST", "PUT"):
             fields.setdefault("Content-Type", "application/octet-stream"
                               if isinstance(body, bytes) else "application/json")
         connection = running.connect(60)
@@ -183,7 +193,7 @@ class AdversarialTenantTest(RolesCase):
 
     def alice_works(self, running):
         """What there is of Alice's; the ids by what they are of."""
-        made = {"model": "local"}
+        made = {"model": "local", "prompt": "support", "version": "seventh"}
         made["response"] = self.json(running, "POST", "/v1/responses", "alice",
                                      {"model": "local", "input": "my secret is plum-4711",
                                       "max_output_tokens": 8})["id"]
@@ -235,7 +245,8 @@ class AdversarialTenantTest(RolesCase):
         return reply.answer
 
     def path_of(self, row, path, ids):
-        return path.replace("{item}", ids["item"]).replace("{id}", ids.get(row.id, ""))
+        item = ids["version" if row.id == "prompt" else "item"]
+        return path.replace("{item}", item).replace("{id}", ids.get(row.id, ""))
 
     def expected(self, row, who, allowed):
         if row.access == "kOpen":
@@ -342,6 +353,10 @@ class AdversarialTenantTest(RolesCase):
             row = ROWS[(method, path)]
             self.json(running, method, self.path_of(row, path, made), "alice")
         self.json(running, "POST", "/kvgate/v1/prefixes/verify", "admin", {})
+        self.json(running, "PUT", "/kvgate/v1/prompts/more/1", "admin", {"text": "planted"})
+        self.json(running, "PUT", "/kvgate/v1/prompts/more/2", "admin", {"text": "planted"})
+        self.json(running, "DELETE", "/kvgate/v1/prompts/more/2", "admin")
+        self.json(running, "DELETE", "/kvgate/v1/prompts/more", "admin")
         self.json(running, "DELETE", "/kvgate/v1/prefixes?force=1", "admin")
         status, data, _ = self.ask(running, "POST", "/kvgate/v1/prefixes/import", "admin", b"no")
         self.assertEqual(status, 400, data)

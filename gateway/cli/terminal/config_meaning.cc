@@ -67,6 +67,14 @@ std::string KeyLine(const config::KeyConfig& key) {
   return line;
 }
 
+std::string PromptLine(const config::PromptConfig& prompt) {
+  std::string line = fmt::format("prompt {}@{}: {}", prompt.name, prompt.version,
+                                 Shown(prompt.file.string(), kColumns));
+  if (!prompt.share) return line + ", where no share names another version";
+  return *prompt.share == 0 ? line + ", only where its version is named"
+                            : line + fmt::format(", {:.4g} % of what begins", *prompt.share * 100);
+}
+
 // Empty if there is no such budget.
 std::string TenantLine(const config::BudgetLimits& budgets) {
   std::string limits;
@@ -104,6 +112,7 @@ std::vector<std::string> ConfigMeaning(const config::Config& config,
   if (std::string line = TenantLine(config.budgets.tenant); !line.empty()) {
     lines.push_back(std::move(line));
   }
+  for (const config::PromptConfig& prompt : config.prompts) lines.push_back(PromptLine(prompt));
   AddLocal(config, args, lines);
   lines.push_back(config.store.disk ? fmt::format("tier disk: at most {} of KV in {}",
                                                   Size(config.store.disk_cache_bytes),

@@ -26,6 +26,9 @@ void AppendCommon(int status, const HeadOptions& options, std::string& head) {
   if (!options.compaction.empty()) {
     fmt::format_to(std::back_inserter(head), "x-kvgate-compaction: {}\r\n", options.compaction);
   }
+  if (!options.prompt.empty()) {
+    fmt::format_to(std::back_inserter(head), "x-kvgate-prompt: {}\r\n", options.prompt);
+  }
   if (!options.keep_alive) {
     head += "connection: close\r\n";
   } else if (options.http_1_0) {

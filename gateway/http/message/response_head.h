@@ -15,6 +15,7 @@ struct HeadOptions {
   bool http_1_0 = false;
   std::string_view left_out = {};    // ignored parts of the request: x-kvgate-left-out
   std::string_view compaction = {};  // of the request's session: x-kvgate-compaction
+  std::string_view prompt = {};      // that it was answered with: x-kvgate-prompt
 };
 
 // An interim response; every HTTP/1.1 client skips it even if it did not ask for it.

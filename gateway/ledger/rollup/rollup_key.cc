@@ -16,7 +16,7 @@ constexpr std::array<int64_t, kNumSteps> kStepMinutes = {1, 60, 1'440};
 constexpr std::array<int64_t, kNumSteps> kRetention = {48 * 60, 60 * 1'440, 3 * 366 * 1'440};
 constexpr std::array<std::string_view, kNumBys> kByNames = {
     "total",   "source", "model", "upstream", "tenant", "key",
-    "session", "prompt", "break", "tool",     "server"};
+    "session", "prompt", "break", "tool",     "server", "prompt_version"};
 constexpr size_t kMinuteDigits = 8;
 constexpr size_t kScopeBytes = 16;
 

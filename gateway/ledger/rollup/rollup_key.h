@@ -35,8 +35,9 @@ enum class By : uint8_t {
   kBreak,
   kTool,
   kServer,
+  kPromptVersion,  // of the gateway's prompts: "NAME@VERSION"
 };
-inline constexpr size_t kNumBys = 11;
+inline constexpr size_t kNumBys = 12;
 std::string_view ByName(By by);  // "model"
 std::optional<By> ParseBy(std::string_view name);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "gateway/proxy/handler/compaction_step.h"
+#include "gateway/proxy/handler/prompts/prompt_step.h"
 #include "gateway/proxy/provider/compacted_answer.h"
 #include "gateway/proxy/provider/session_answer.h"
 #include "gateway/upstream/wire/content_decoder.h"
@@ -67,6 +68,11 @@ bool RequestRouter::RunsLocally() const {
 }
 
 Task<void> RequestRouter::Serve() {
+  if (prompts::PromptStep::IsWanted(request_)) {
+    const bool goes_on =
+        co_await prompts::PromptStep(request_, DialectOf(request_.place().route)).Begin();
+    if (!goes_on) co_return;
+  }
   const CompactionStep::Outcome outcome = co_await CompactionStep(request_).Begin();
   if (outcome == CompactionStep::Outcome::kForwards) co_await Forward(/*is_unknown_path=*/false);
   if (outcome != CompactionStep::Outcome::kGoesOn) co_return;

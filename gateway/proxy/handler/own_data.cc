@@ -11,6 +11,7 @@
 #include "gateway/proxy/handler/data/ledger_data.h"
 #include "gateway/proxy/handler/data/memory_data.h"
 #include "gateway/proxy/handler/generation.h"
+#include "gateway/proxy/handler/prompts/prompt_data.h"
 #include "gateway/proxy/handler/session_data.h"
 #include "gateway/proxy/request/query.h"
 
@@ -180,6 +181,10 @@ Response Answer(const ServiceCall& call) {
                                .place = place,
                                .body = call.body});
   }
+  if (request::IsNamedPrompt(call.route)) {
+    return ToResponse(
+        prompts::AnswerPrompts(call.named_prompts, {.place = place, .body = call.body}));
+  }
   switch (call.route) {
     case Route::kRoot:
       return {.body = R"({"name":"kvgate","status":"ok"})"};
@@ -312,6 +317,7 @@ Task<void> ServeOwnData(RequestContext& request) {
       std::make_shared<ServiceCall>(ServiceCall{.service = environment.service,
                                                 .prompts = environment.options.prompts,
                                                 .sessions = environment.options.sessions,
+                                                .named_prompts = environment.options.named_prompts,
                                                 .targets = environment.targets.Get(),
                                                 .route = route,
                                                 .place = request.place(),

@@ -20,6 +20,7 @@ struct ServiceCall {
   service::Service& service;
   service::Prompts* prompts = nullptr;    // null: prompts are not examined
   session::Sessions* sessions = nullptr;  // null: none are kept
+  session::prompts::NamedPrompts* named_prompts = nullptr;  // null: there are none
   std::shared_ptr<const request::Targets> targets = nullptr;
   Route route;
   request::RoutePlace place = {};

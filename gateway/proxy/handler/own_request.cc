@@ -28,6 +28,8 @@ constexpr std::string_view kOwnFields[] = {"accept-encoding",
                                            "transfer-encoding",
                                            "x-idempotency-key",
                                            "x-kvgate-explain",
+                                           "x-kvgate-prompt",
+                                           "x-kvgate-prompt-variables",
                                            "x-kvgate-session",
                                            "x-kvgate-session-mode",
                                            "x-kvgate-session-wait"};

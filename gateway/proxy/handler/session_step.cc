@@ -140,6 +140,7 @@ Task<Result<void>> SessionStep::Expand(session::SessionAsk ask, AsksLocal asks_l
   co_await request_.work().RunSized(request_.body().text().size(), std::move(read));
   if (!turn) co_return turn.error();
   turn_ = *std::move(turn);
+  turn_->prompt = request_.notes().prompt;
   is_local_ = asks_local();
   const Result<void> prepared = co_await Prepare(/*may_wait=*/!request_.place().counts_tokens());
   if (!prepared) co_return prepared.error();
@@ -293,6 +294,7 @@ Task<Result<void>> SessionStep::Compose() {
   if (!ran) co_return ran.error();
   if (!body) co_return body.error();
   request_.notes().compaction = turn_->compaction;
+  if (turn_->prompt) request::NotePrompt(*turn_->prompt, request_.notes());
   composed_ = *std::move(body);
   co_return Result<void>();
 }

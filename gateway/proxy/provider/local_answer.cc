@@ -62,6 +62,7 @@ Task<Result<void>> LocalAnswer::Start() {
       .request_id = request_.head().request_id,
       .tenant = request_.caller().tenant(),
       .purpose = request_.head().purpose,
+      .named_prompt = request_.notes().prompt,
       .explain = request::Explains(request_),
       .any_model = options_.any_model,
       .has_next = options_.has_next,

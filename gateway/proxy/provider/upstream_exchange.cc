@@ -22,6 +22,8 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
   const auto since_head =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - head.received_at);
   const std::chrono::microseconds now(WallClock::NowUs());
+  const auto& prompt = request_.notes().prompt;
+  const session::log::TurnPrompt* const named = prompt ? &*prompt : nullptr;
   auto observer = log->Begin(
       {.request_id = head.request_id,
        .received_at = std::chrono::system_clock::time_point(now - since_head),
@@ -35,6 +37,8 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
        .tenant = caller.tenant(),
        .key = caller.key() == nullptr ? "" : std::string_view(caller.key()->name()),
        .session = service::SessionOf(head.fields),
+       .prompt_name = named == nullptr ? "" : std::string_view(named->name),
+       .prompt_version = named == nullptr ? "" : std::string_view(named->version),
        .body = request_.body().bytes(),
        .content_encoding = request_.Header("content-encoding"),
        .stream = request_.scan().stream,

@@ -25,6 +25,10 @@ namespace kvgate::session {
 class Sessions;
 }
 
+namespace kvgate::session::prompts {
+class NamedPrompts;
+}
+
 namespace kvgate::telemetry {
 class RecordFeed;
 }
@@ -45,6 +49,8 @@ struct Options {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept.
   session::Sessions* sessions = nullptr;
+  // The prompts that requests name; null: there are none.
+  session::prompts::NamedPrompts* named_prompts = nullptr;
   // Seals what clients carry for the gateway; null: it makes no compactions.
   const Keyring* keyring = nullptr;
   // Shows records as they are added; null: there are none.

@@ -141,6 +141,11 @@ Task<Result<void>> RequestContext::CheckPrompt(std::string model) {
   co_return Result<void>();
 }
 
+void NotePrompt(session::log::TurnPrompt prompt, AnswerNotes& notes) {
+  notes.prompt_label = prompt.is_none() ? "" : prompt.name + "@" + prompt.version;
+  notes.prompt = std::move(prompt);
+}
+
 ReplyInfo RequestContext::Info() const {
   std::string_view id_name;
   if (place_.openai_dialect) {
@@ -150,7 +155,8 @@ ReplyInfo RequestContext::Info() const {
   return {.request_id = head_.request_id,
           .dialect_id_name = id_name,
           .left_out = notes_.left_out,
-          .compaction = notes_.compaction};
+          .compaction = notes_.compaction,
+          .prompt = notes_.prompt_label};
 }
 
 void RequestContext::Count(int status) {

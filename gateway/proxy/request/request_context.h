@@ -48,12 +48,18 @@ struct RequestHead {
 struct AnswerNotes {
   std::string left_out = {};    // parts of the request that were not understood
   std::string compaction = {};  // of the window of the request's session; empty: it has none
-  BlockHash kv_block = {};      // the last one of its KV on this machine's disk; 0: none
+  // The gateway's prompt that it goes out with, as what its turn keeps of it and as NAME@VERSION.
+  std::optional<session::log::TurnPrompt> prompt = {};
+  std::string prompt_label = {};
+  BlockHash kv_block = {};  // the last one of its KV on this machine's disk; 0: none
   // What the answer says besides what was answered; null: nothing.
   std::shared_ptr<const session::compaction::Insertion> inserted = {};
   // A stored response as a turn of its session; null: it is none.
   std::shared_ptr<session::SessionTurn> kept = {};
 };
+
+// Notes the prompt that the request goes out with.
+void NotePrompt(session::log::TurnPrompt prompt, AnswerNotes& notes);
 
 class RequestContext {
  public:

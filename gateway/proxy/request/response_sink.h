@@ -28,6 +28,7 @@ struct ReplyInfo {
   std::string_view dialect_id_name = {};  // the dialect's own header for it; empty: none
   std::string_view left_out = {};         // x-kvgate-left-out: parts that were not understood
   std::string_view compaction = {};       // x-kvgate-compaction: of its session; empty: it has none
+  std::string_view prompt = {};           // x-kvgate-prompt: NAME@VERSION; empty: it names none
 };
 
 // The head of an answer that goes out in pieces.

@@ -65,6 +65,12 @@ enum class Route : uint8_t {
   kMemoryPatch,
   kMemoryClear,
   kMemoryRemove,
+  kNamedPrompts,
+  kNamedPrompt,
+  kPromptVersion,
+  kPromptVersionPut,
+  kPromptVersionRemove,
+  kNamedPromptRemove,
   kDashboardRoot,
   kDashboard,
   kDashboardAsset,
@@ -92,6 +98,11 @@ inline bool IsSession(Route route) {
 // True for routes about what is kept in memory, of a session if the path names one.
 inline bool IsMemory(Route route) {
   return route >= Route::kMemory && route <= Route::kMemoryRemove;
+}
+
+// True for routes about the prompts that requests name.
+inline bool IsNamedPrompt(Route route) {
+  return route >= Route::kNamedPrompts && route <= Route::kNamedPromptRemove;
 }
 
 // True for routes whose request names the model that answers it.

@@ -88,6 +88,7 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
     const LoggedTurn& turn = turns[i];
     if (turn.frame) history.frame = *turn.frame;
     if (turn.skeleton) history.skeleton = *turn.skeleton;
+    if (turn.prompt) history.prompt = *turn.prompt;
     if (turn.tokens.input > 0 && turn.prompt_bytes > 0) {
       history.prompt_tokens = turn.tokens.input;
       history.prompt_bytes = turn.prompt_bytes;

@@ -17,6 +17,7 @@ struct History {
   uint64_t num_head_messages = 0;  // that entry's
   Frame frame = {};
   std::string skeleton = {};            // of its newest request; empty: it is not known
+  TurnPrompt prompt = {};               // in front of the frame's system
   std::vector<Message> kept = {};       // of what was left out, these stand in front
   std::optional<Summary> summary = {};  // of what was left out, behind `kept`
   std::vector<Message> messages = {};   // what was said since

@@ -79,6 +79,22 @@ void WriteSkeleton(const LoggedTurn& turn, JsonWriter& json) {
   if (turn.skeleton && !turn.skeleton->empty()) json.Key("request").Raw(*turn.skeleton);
 }
 
+void WritePrompt(const LoggedTurn& turn, JsonWriter& json) {
+  if (!turn.prompt) return;
+  json.Key("named_prompt").BeginObject().Key("name").String(turn.prompt->name);
+  json.Key("version").String(turn.prompt->version);
+  if (!turn.prompt->values.empty()) json.Key("values").Raw(turn.prompt->values);
+  json.EndObject();
+}
+
+std::optional<TurnPrompt> ReadPrompt(const RawObject& object) {
+  const auto prompt = RawObject::Read(object.At("named_prompt"));
+  if (!prompt) return std::nullopt;
+  return TurnPrompt{.name = prompt->StringAt("name"),
+                    .version = prompt->StringAt("version"),
+                    .values = std::string(prompt->At("values"))};
+}
+
 std::optional<std::string> ReadSkeleton(const RawObject& object) {
   const std::string_view skeleton = object.At("request");
   return skeleton.empty() ? std::nullopt : std::optional(std::string(skeleton));
@@ -90,6 +106,7 @@ void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
   json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
   if (turn.frame) WriteFrame(*turn.frame, json);
   WriteSkeleton(turn, json);
+  WritePrompt(turn, json);
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
   if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
   WriteMemory(turn, json);
@@ -173,6 +190,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
                   .prompt_bytes = UnsignedAt(object, "prompt_bytes"),
                   .frame = {},
                   .skeleton = ReadSkeleton(object),
+                  .prompt = ReadPrompt(object),
                   .input = {},
                   .answer = {},
                   .compaction = {},
@@ -245,6 +263,7 @@ store::meta::TurnItem ToNote(const LoggedTurn& turn) {
   json.BeginObject().Key("depth").Unsigned(turn.depth).Key("model").String(turn.model);
   json.Key("prompt_bytes").Unsigned(turn.prompt_bytes);
   WriteSkeleton(turn, json);
+  WritePrompt(turn, json);
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
   if (turn.kv_block != BlockHash()) json.Key("kv_block").String(ToHex(turn.kv_block));
   json.EndObject();
@@ -258,6 +277,7 @@ Result<void> ReadNote(Dialect dialect, std::string_view note, LoggedTurn& turn) 
   turn.model = object->StringAt("model");
   turn.prompt_bytes = UnsignedAt(*object, "prompt_bytes");
   turn.skeleton = ReadSkeleton(*object);
+  turn.prompt = ReadPrompt(*object);
   KVGATE_TRY(turn.compaction, ReadEvent(dialect, *object));
   if (const std::string block = object->StringAt("kv_block"); !block.empty()) {
     KVGATE_TRY(turn.kv_block, ParseBlockHash(block));

@@ -58,6 +58,15 @@ struct Recalled {
   friend bool operator==(const Recalled&, const Recalled&) = default;
 };
 
+// The prompt of the gateway that stands in front of the system text, and its variables' values.
+struct TurnPrompt {
+  std::string name = {};  // empty: there is none
+  std::string version = {};
+  std::string values = {};  // a JSON object; empty: it has no variables
+  bool is_none() const { return name.empty(); }
+  friend bool operator==(const TurnPrompt&, const TurnPrompt&) = default;
+};
+
 struct LoggedTurn {
   std::string id = {};
   std::string parent = {};  // empty: it begins the session or a branch of it
@@ -69,6 +78,7 @@ struct LoggedTurn {
   // Its request but for what stands here (transcript::SkeletonOf), so that a request can be made
   // that a cache takes for its continuation; absent: as in the turn before.
   std::optional<std::string> skeleton = {};
+  std::optional<TurnPrompt> prompt = {};  // absent: as in the turn before
   std::vector<Message> input = {};
   std::vector<Message> answer = {};
   std::optional<Compaction> compaction = {};  // before this turn was answered

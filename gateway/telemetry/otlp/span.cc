@@ -128,7 +128,8 @@ std::optional<Span> SpanOf(const RequestRecord& record) {
             .answered_by = record.answered_by,
             .tenant = record.tenant,
             .conversation = record.session.empty() ? record.conversation : record.session,
-            .prompt = record.prompt,
+            .prompt = record.prompt_name.empty() ? record.prompt : record.prompt_name,
+            .prompt_version = record.prompt_version,
             .status = record.status,
             .error_type = ErrorTypeOf(record),
             .error = record.error,
@@ -191,6 +192,7 @@ void WriteSpan(const Span& span, JsonWriter& json) {
     attributes.Text("kvgate.request_id", span.id);
     attributes.Text("kvgate.upstream", span.upstream);
     attributes.Text("kvgate.tenant", span.tenant);
+    attributes.Text("kvgate.prompt.version", span.prompt_version);
     if (span.queue_us >= 0) {
       attributes.Number("kvgate.queue_time", static_cast<double>(span.queue_us) / 1e6);
     }

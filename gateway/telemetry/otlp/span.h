@@ -27,8 +27,9 @@ struct Span {
   std::string model = {};        // as asked for
   std::string answered_by = {};  // the model that answered; empty: not known
   std::string tenant = {};
-  std::string conversation = {};  // the session or conversation; empty: none
-  std::string prompt = {};        // the name of the system prompt; empty: not known
+  std::string conversation = {};    // the session or conversation; empty: none
+  std::string prompt = {};          // the name of the system prompt, else what tells it apart
+  std::string prompt_version = {};  // of a prompt of the gateway; empty: it is none
   int status = 0;
   std::string error_type = {};  // empty: it succeeded
   std::string error = {};       // one sentence

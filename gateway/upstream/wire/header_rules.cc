@@ -138,6 +138,7 @@ std::string ForwardedHead(const ResponseHeadArgs& args) {
   }
   Append("x-kvgate-request-id", args.request_id, head);
   if (!args.compaction.empty()) Append("x-kvgate-compaction", args.compaction, head);
+  if (!args.prompt.empty()) Append("x-kvgate-prompt", args.prompt, head);
   if (args.chunked) head += "transfer-encoding: chunked\r\n";
   if (!args.keep_alive) {
     head += "connection: close\r\n";

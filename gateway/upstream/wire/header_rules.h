@@ -53,6 +53,7 @@ struct ResponseHeadArgs {
   const HeaderFields& fields;
   std::string_view request_id;       // the gateway's own
   std::string_view compaction = {};  // of the request's session; empty: it has none
+  std::string_view prompt = {};      // the gateway's, NAME@VERSION; empty: none
   bool keep_alive = true;
   bool http_1_0 = false;
   bool chunked = false;  // the body follows in chunks

@@ -53,6 +53,7 @@ AnswerStart StartOf(int status, const proxy::request::ReplyInfo& info) {
   if (!info.dialect_id_name.empty()) add(info.dialect_id_name, info.request_id);
   add("x-kvgate-left-out", info.left_out);
   add("x-kvgate-compaction", info.compaction);
+  add("x-kvgate-prompt", info.prompt);
   return start;
 }
 

@@ -166,8 +166,70 @@ modles = ["x"]
           HasSubstr("f.toml:6: limits.body must be a size"),
           HasSubstr("f.toml:7: limits.connections must be between 1 and"),
           "f.toml:9: unknown key 'modles' in [[route]]; did you mean 'models'?",
-          "f.toml:10: [prompt] is not supported by this version yet",
+          "f.toml:10: 'prompt' must be an array of tables: [[prompt]]",
           "f.toml:11: unknown table [nonsense]"));
+}
+
+TEST(ParseConfigTest, PromptsHaveVersionsAndShares) {
+  const auto config = ParseConfig(R"([[prompt]]
+name = "support"
+version = "3"
+file = "a.txt"
+[[prompt]]
+name = "support"
+version = "4"
+file = "b.txt"
+share = 0.1
+)",
+                                  "f.toml");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->prompts,
+            (std::vector<PromptConfig>{
+                {.name = "support", .version = "3", .file = "a.txt", .share = {}},
+                {.name = "support", .version = "4", .file = "b.txt", .share = 0.1}}));
+  EXPECT_FALSE(FindConflict(*config));
+}
+
+TEST(ParseConfigTest, APromptThatCannotBeNamedIsSaidToBeWrong) {
+  const auto config = ParseConfig(R"([[prompt]]
+version = "3"
+file = "a.txt"
+[[prompt]]
+name = "a b"
+version = "1@2"
+file = 3
+share = 1.5
+[[prompt]]
+name = "a"
+version = "1"
+[[prompt]]
+name = "b"
+version = "1"
+file = "x"
+[[prompt]]
+name = "b"
+version = "1"
+file = "y"
+)",
+                                  "f.toml");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().messages,
+              ElementsAre("f.toml:1: prompt.name is missing", HasSubstr("f.toml:5: prompt.name"),
+                          HasSubstr("f.toml:6: prompt.version must be 1 to 32"),
+                          HasSubstr("f.toml:7: prompt.file must be a string"),
+                          HasSubstr("f.toml:8: prompt.share must be between 0 and 1"),
+                          "f.toml:9: prompt.file is missing",
+                          "f.toml:16: there is another prompt of the name \"b@1\""));
+}
+
+TEST(ParseConfigTest, SharesOfAPromptAreAtMostAllOfIt) {
+  Config config;
+  config.prompts = {{.name = "a", .version = "1", .file = "x", .share = 0.6},
+                    {.name = "b", .version = "1", .file = "x", .share = 0.6},
+                    {.name = "a", .version = "2", .file = "x", .share = 0.4}};
+  EXPECT_FALSE(FindConflict(config));
+  config.prompts[2].share = 0.41;
+  EXPECT_THAT(*FindConflict(config), HasSubstr("prompt.share: those of the prompt \"a\""));
 }
 
 TEST(ParseConfigTest, TimesAndVersionsAreTextOfAKnownForm) {

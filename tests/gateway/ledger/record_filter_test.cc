@@ -23,6 +23,8 @@ RequestRecord Record() {
   record.tenant = "t";
   record.key = "k";
   record.session = "s";
+  record.prompt_name = "support";
+  record.prompt_version = "3";
   record.mode = "pin";
   record.conversation = "c0ffee";
   record.status = 200;
@@ -47,6 +49,7 @@ TEST(RecordFilterTest, EachParameterChooses) {
         std::pair("tenant", "t"), std::pair("key", "k"), std::pair("session", "s"),
         std::pair("conversation", "c0ffee"), std::pair("break", "system_changed"),
         std::pair("break", "any"), std::pair("endpoint", "messages"), std::pair("status", "200"),
+        std::pair("prompt_name", "support"), std::pair("prompt_version", "3"),
         std::pair("since_us", "1000"), std::pair("until_us", "1001"), std::pair("key", "")}) {
     EXPECT_TRUE(Fits({{name, right}}, record)) << name << "=" << right;
   }
@@ -54,7 +57,8 @@ TEST(RecordFilterTest, EachParameterChooses) {
        {std::pair("upstream", "mai"), std::pair("model", "x"), std::pair("tenant", "tt"),
         std::pair("key", "x"), std::pair("session", "x"), std::pair("conversation", "c0"),
         std::pair("break", "ttl"), std::pair("endpoint", "responses"), std::pair("status", "404"),
-        std::pair("status", "failed"), std::pair("since_us", "1001"),
+        std::pair("status", "failed"), std::pair("prompt_name", "other"),
+        std::pair("prompt_version", "4"), std::pair("since_us", "1001"),
         std::pair("until_us", "1000")}) {
     EXPECT_FALSE(Fits({{name, wrong}}, record)) << name << "=" << wrong;
   }

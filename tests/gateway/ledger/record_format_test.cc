@@ -56,6 +56,10 @@ void AddPreparation(std::mt19937& random, RequestRecord& record) {
   if (random() % 2 == 0) record.session = RandomText(random);
   if (random() % 2 == 0) record.prompt = RandomText(random);
   if (random() % 2 == 0) record.asked_model = RandomText(random);
+  if (random() % 2 == 0) {
+    record.prompt_name = RandomText(random) + "a";
+    record.prompt_version = RandomText(random);
+  }
   if (random() % 2 == 0) record.timings.tpot_us = number();
   if (random() % 2 == 0) record.timings.itl_us_max = number();
   if (random() % 2 == 0) record.tiers = TierTokens{.device = number(), .computed = number()};
@@ -192,13 +196,29 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 9;
+  bytes.front() = 10;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
   // Version 4 is this form without held lines.
   bytes = AsVersion(4, EncodeRecord(record, Ring()));
   ASSERT_TRUE(DecodeRecord(bytes, Ring()));
   EXPECT_FALSE(DecodeRecord(bytes, Ring())->held_stale);
+}
+
+TEST(RecordFormatTest, ANamedPromptCameWithVersionNine) {
+  RequestRecord record;
+  record.id = "id1";
+  const std::string without = EncodeRecord(record, Ring());
+  EXPECT_EQ(without.front(), 9);
+  std::string older = without;
+  older.front() = 8;
+  const auto decoded = DecodeRecord(older, Ring());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->id, "id1");
+  EXPECT_EQ(PromptVersionOf(*decoded), "");
+  record.prompt_name = "support";
+  record.prompt_version = "3";
+  EXPECT_EQ(PromptVersionOf(*DecodeRecord(EncodeRecord(record, Ring()), Ring())), "support@3");
 }
 
 TEST(RecordFormatTest, ACostOfVersionSixIsTheDirectOneToo) {

@@ -57,6 +57,10 @@ TEST(RecordRollupTest, ARequestCountsUnderEachOfItsNames) {
   EXPECT_EQ(entry.whole.decoded_tokens, 9);
   EXPECT_EQ(entry.whole.ttft.count(), 1);
   EXPECT_EQ(entry.names.size(), 6U);
+  RequestRecord named = Record();
+  named.prompt_name = "support";
+  named.prompt_version = "3";
+  EXPECT_EQ(EntryOf(named).names.back(), std::pair(By::kPromptVersion, std::string("support@3")));
   EXPECT_EQ(PartOf(entry, By::kSource, "user")->bucket.uncached_tokens, 40);
   EXPECT_EQ(PartOf(entry, By::kTool, "mcp__gh__b")->bucket.nanodollars, 4);
   EXPECT_EQ(PartOf(entry, By::kServer, "gh")->bucket.cached_tokens, 50);

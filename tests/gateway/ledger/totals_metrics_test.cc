@@ -15,6 +15,8 @@ TEST(TotalsMetricsTest, TokensDollarsAndBreaksAreShown) {
   record.upstream = "main";
   record.model = "claude";
   record.tenant = "t";
+  record.prompt_name = "support";
+  record.prompt_version = "3";
   record.status = 200;
   record.usage = reply::TokenUsage{.uncached_tokens = 3, .cache_write_tokens = 12304};
   record.cost.emplace();
@@ -30,6 +32,7 @@ TEST(TotalsMetricsTest, TokensDollarsAndBreaksAreShown) {
   metrics::Registry registry;
   registry.AddCollector([&](metrics::TextWriter& writer) { WriteTotalsMetrics(totals, writer); });
   const std::string text = registry.Text();
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_prompt_requests_total{prompt=\"support@3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_requests_total{upstream=\"main\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_tokens_total{upstream=\"main\","
                               "kind=\"cache_write\"} 12304\n"));

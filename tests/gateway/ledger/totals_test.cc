@@ -56,6 +56,26 @@ TEST(TotalsTest, SumsAreByUpstreamModelAndTenant) {
   EXPECT_EQ(json["by_tenant"]["b"]["nanodollars"], 20);
 }
 
+TEST(TotalsTest, NamedPromptsHaveSumsByVersionThatOutliveTheProcess) {
+  Totals totals;
+  totals.Add(Priced("a", 1, 10));
+  EXPECT_FALSE(Written(totals).contains("by_prompt_version"));
+  RequestRecord named = Priced("a", 2, 20);
+  named.prompt_name = "support";
+  named.prompt_version = "3";
+  totals.Add(named);
+  totals.Add(named);
+  named.prompt_version = "4";
+  totals.Add(named);
+  Totals restored;
+  for (const auto& [key, value] : totals.TakeChanged()) EXPECT_TRUE(restored.Restore(key, value));
+  const Json sums = Written(restored)["by_prompt_version"];
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums["support@3"]["requests"], 2);
+  EXPECT_EQ(sums["support@3"]["nanodollars"], 40);
+  EXPECT_EQ(sums["support@4"]["cache_read_tokens"], 2);
+}
+
 TEST(TotalsTest, WhatIsNotKnownIsCountedAndNotTakenForZero) {
   Totals totals;
   RequestRecord unpriced = Priced("a", 1, 0);

@@ -20,12 +20,13 @@ struct SessionProxy {
   explicit SessionProxy(Script script = {}, proxy::request::TargetOptions targets = {},
                         session::window::Settings window = {}, bool keeps = true,
                         session::Sessions::Options options = {},
-                        const ledger::Prices* prices = nullptr)
+                        const ledger::Prices* prices = nullptr,
+                        session::prompts::NamedPrompts* named = nullptr)
       : turns(OpenTurns(meta, keeps)),
         sessions(With(std::move(options), turns.get(), window)),
         proxy({.script = std::move(script),
                .targets = std::move(targets),
-               .options = {.sessions = &sessions, .prices = prices},
+               .options = {.sessions = &sessions, .named_prompts = named, .prices = prices},
                .turns = turns.get()}) {
     sessions.SetLocalModel({.context_tokens = 4096, .output_tokens = 1024});
   }

@@ -35,6 +35,7 @@ class TestSink final : public proxy::request::ResponseSink {
   std::string body;
   std::string left_out;
   std::string compaction;
+  std::string prompt;
   std::vector<std::pair<std::string, std::string>> fields;  // of a forwarded head, or a response
   size_t num_pieces = 0;
   bool is_complete = false;
@@ -53,6 +54,7 @@ class TestSink final : public proxy::request::ResponseSink {
     fields = std::move(response.headers);
     left_out = info.left_out;
     compaction = info.compaction;
+    prompt = info.prompt;
     is_complete = true;
     co_return true;
   }
@@ -60,6 +62,7 @@ class TestSink final : public proxy::request::ResponseSink {
     status = head.status;
     left_out = head.info.left_out;
     compaction = head.info.compaction;
+    prompt = head.info.prompt;
     if (head.fields == nullptr) return;
     for (const auto& field : *head.fields) fields.emplace_back(field.name, field.value);
   }

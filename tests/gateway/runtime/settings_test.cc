@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "tests/base/temp_folder.h"
+
 namespace kvgate::runtime {
 namespace {
 
@@ -85,6 +89,25 @@ TEST(SettingsTest, AReloadKeepsTheAddressAndTakesTheUpstreams) {
   EXPECT_EQ(taken->server.listen, "127.0.0.1:81");
   EXPECT_EQ(taken->upstreams.front().name, "two");
   EXPECT_EQ(ToTargetOptions(*taken).engine.mode, "stabilize");
+}
+
+TEST(SettingsTest, PromptsAreReadAndOneThatCannotBeIsNamed) {
+  const TempFolder folder;
+  const auto path = folder.path() / "a.txt";
+  std::ofstream(path) << "Be {{how}}.\n";
+  config::Config config;
+  config.prompts = {{.name = "a", .version = "1", .file = path, .share = 0.5}};
+  const auto read = ReadPrompts(config);
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ(read->front().text, "Be {{how}}.");
+  EXPECT_EQ(read->front().share, 0.5);
+  std::ofstream(path) << " \n";
+  for (const auto& file : {path, folder.path(), folder.path() / "absent"}) {
+    config.prompts[0].file = file;
+    const auto refused = ReadPrompts(config);
+    ASSERT_FALSE(refused);
+    EXPECT_TRUE(refused.error().detail.starts_with("prompt.file: a@1: ")) << refused.error().detail;
+  }
 }
 
 TEST(SettingsTest, WhetherThereAreUpstreamsDoesNotChange) {

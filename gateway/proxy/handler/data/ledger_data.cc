@@ -54,8 +54,8 @@ Result<void> ReadRollup(const std::string& name, const std::string& value,
     const auto by = ledger::rollup::ParseBy(value);
     if (!by) {
       return OneOf(name, value,
-                   "total, source, model, upstream, tenant, key, session, prompt, break, tool and "
-                   "server");
+                   "total, source, model, upstream, tenant, key, session, prompt, prompt_version, "
+                   "break, tool and server");
     }
     query.by = *by;
   } else if (name == "from_us" || name == "to_us") {

@@ -40,6 +40,17 @@ TEST(ConfigMeaningTest, ItSaysWhoSpendsAnUpstreamsKey) {
   EXPECT_THAT(ConfigMeaning(config, {})[2], HasSubstr("whoever has a [[key]] spends"));
 }
 
+TEST(ConfigMeaningTest, APromptSaysWhereItsVersionBegins) {
+  config::Config config;
+  config.prompts = {{.name = "a", .version = "1", .file = "/p/a", .share = {}},
+                    {.name = "a", .version = "2", .file = "/p/b", .share = 0.125},
+                    {.name = "a", .version = "3", .file = "/p/c", .share = 0}};
+  const std::vector<std::string> lines = ConfigMeaning(config, {});
+  EXPECT_EQ(lines[1], "prompt a@1: /p/a, where no share names another version");
+  EXPECT_EQ(lines[2], "prompt a@2: /p/b, 12.5 % of what begins");
+  EXPECT_EQ(lines[3], "prompt a@3: /p/c, only where its version is named");
+}
+
 TEST(ConfigMeaningTest, AKeysLimitsAreNamedAndThoseOfNoneAreNot) {
   config::Config config;
   config.server.listen = "0.0.0.0:80";

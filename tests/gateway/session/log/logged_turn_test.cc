@@ -19,6 +19,7 @@ LoggedTurn Sample() {
           Frame{.system = R"("s")",
                 .tools = "[ 1.0 ]",
                 .head = {{.kind = Kind::kSystem, .json = R"({"role":"system","content":"h"})"}}},
+      .prompt = TurnPrompt{.name = "a", .version = "1", .values = R"({"x":"\n"})"},
       .input = {{.kind = Kind::kUser, .json = R"({ "role":"user", "content":"\u00e9" })"}},
       .answer = {{.kind = Kind::kAssistant, .json = R"({"role":"assistant","content":"a"})"}},
       .compaction =
@@ -48,6 +49,7 @@ TEST(LoggedTurnTest, AStoredTurnComesBackByteForByte) {
   EXPECT_TRUE(*back == turn);
   LoggedTurn plain = turn;
   plain.frame.reset();
+  plain.prompt = TurnPrompt();
   plain.compaction.reset();
   const auto other = FromStored(Dialect::kChatCompletions, Stored(plain));
   ASSERT_TRUE(other);

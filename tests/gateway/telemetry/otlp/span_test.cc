@@ -86,6 +86,12 @@ TEST(SpanTest, ASessionsNameIsTheConversationsAndTheSystemPromptHasAName) {
   auto said = AttributesOf(JsonOf(record));
   EXPECT_EQ(said["gen_ai.conversation.id"], (Json{{"stringValue", "my-session"}}));
   EXPECT_EQ(said["gen_ai.prompt.name"], (Json{{"stringValue", "00112233aabbccdd"}}));
+  EXPECT_FALSE(said.contains("kvgate.prompt.version"));
+  record.prompt_name = "support";
+  record.prompt_version = "3";
+  said = AttributesOf(JsonOf(record));
+  EXPECT_EQ(said["gen_ai.prompt.name"], (Json{{"stringValue", "support"}}));
+  EXPECT_EQ(said["kvgate.prompt.version"], (Json{{"stringValue", "3"}}));
 }
 
 TEST(SpanTest, AFailureHasItsTypeAndSentence) {
