@@ -162,6 +162,8 @@ TESTED_ELSEWHERE = {
     "engine/text/tokenizer/vocabulary/word_table.cc":
         "tests/engine/text/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/terminal/screen.cc": "tests/e2e/terminal_test.py",
+    "gateway/proxy/handler/embedding/embedding_answer.cc":
+        "tests/gateway/proxy/handler/embedding/local_embeddings_test.cc",
     "sdk/src/log_output.cc": "tests/sdk/lifecycle_test.cc",
     "sdk/src/transport/answer_job.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "sdk/src/transport/embedded.cc": "tests/sdk/lifecycle_test.cc",

@@ -45,6 +45,8 @@ struct Options {
   service::Prompts* prompts = nullptr;
   // Keeps the sessions that requests name; null: none are kept.
   session::Sessions* sessions = nullptr;
+  // Makes embeddings with a local model; null: none is configured.
+  const local::embeddings::PublishedProvider* embeddings = nullptr;
   // Seals what clients carry for the gateway; null: it makes no compactions.
   const Keyring* keyring = nullptr;
   // Shows records as they are added; null: there are none.
