@@ -238,10 +238,11 @@ void Backend::DoMixExperts(const ExpertMixTask& task) {
   static_cast<HostExpertScratch*>(task.scratch)->Mix(task, *this);
 }
 
-void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-                      float* y) {
+void Backend::Norm(const float* x, const NormArgs& norm, int num_rows, int64_t columns, float* y) {
   KVGATE_CHECK(num_rows > 0 && columns > 0, "empty norm");
-  DoRmsNorm(x, weight, eps, num_rows, columns, y);
+  KVGATE_CHECK(norm.weight != nullptr && (norm.bias != nullptr) == (norm.kind == NormKind::kLayer),
+               "weights of a norm");
+  DoNorm(x, norm, num_rows, columns, y);
 }
 
 void Backend::RopeTable(std::span<const int> positions, std::span<const float> inv_freq,
@@ -273,6 +274,7 @@ void Backend::Attention(const float* q, std::span<const SequenceRows> sequences,
 }
 
 void Backend::Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
+  KVGATE_CHECK(up != nullptr || kind == GluKind::kGelu, "a gated unit without a gate");
   DoGlu(kind, gate, up, count, out);
 }
 

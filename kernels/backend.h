@@ -184,10 +184,27 @@ struct AttentionShape {
   const float* sinks = nullptr;
 };
 
+// Normalisation of rows. The mean m of a row x, its mean square and its variance v (the mean of
+// (x - m)^2) are accumulated in f32 or better.
+enum class NormKind : uint8_t {
+  kRms,    // weight * x / sqrt(mean(x^2) + eps): Zhang & Sennrich 2019
+  kLayer,  // weight * (x - m) / sqrt(v + eps) + bias: Ba et al. 2016
+};
+
+struct NormArgs {
+  NormKind kind = NormKind::kRms;
+  const float* weight = nullptr;  // [columns]
+  const float* bias = nullptr;    // [columns], of kLayer only
+  float eps = 0;
+};
+
 enum class GluKind : uint8_t {
   kSilu,         // silu(gate) * up, silu(g) = g * sigmoid(g): Shazeer 2020
   kGeluTanh,     // gelu(gate) * up, gelu(g) = g / 2 * (1 + tanh(sqrt(2/pi) (g + 0.044715 g^3)))
   kClampedSilu,  // g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = clamp(up, -7, 7): gpt-oss
+  // gelu(gate) * up, gelu(g) = g * F(g) with F the distribution function of the standard normal, to
+  // 2e-7: Hendrycks & Gimpel 2016
+  kGelu,
 };
 
 // Allowed relative error of the sums of TopK.
@@ -317,10 +334,8 @@ class Backend {
   // y += factor * a mixture of experts of x: kernels/experts.h. Waits for all earlier operations,
   // as CopyOut does, unless Info().routes_experts.
   void MixExperts(const ExpertMixTask& task);
-  // y[r, i] = weight[i] * x[r, i] / sqrt(mean_i(x[r, i]^2) + eps), the mean accumulated in f32 or
-  // better. In place allowed. Source: Zhang & Sennrich 2019.
-  void RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-               float* y);
+  // y[r, :] = x[r, :] normalised; x and y are [num_rows, columns]. In place allowed.
+  void Norm(const float* x, const NormArgs& norm, int num_rows, int64_t columns, float* y);
   // table[r, i] = {cos, sin}(positions[r] * inv_freq[i]) * magnitude, as [rows, half, 2]; called
   // once per step. A magnitude other than 1 is used by YaRN (Peng et al. 2023).
   void RopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
@@ -347,7 +362,8 @@ class Backend {
   // Synchronize(). block_mass does not change the bits of `out`.
   void Attention(const float* q, std::span<const SequenceRows> sequences, int layer,
                  const KvArena& arena, const AttentionShape& shape, float* out);
-  // out[i] = the gated unit of `kind` applied to gate[i] and up[i]; in place allowed.
+  // out[i] = the gated unit of `kind` applied to gate[i] and up[i]; in place allowed. `up` may be
+  // null for kGelu: then it is 1, an activation without a gate.
   void Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out);
   // y[i] += factor * x[i]; with a factor of 1 there is a single rounding.
   void AddScaled(const float* x, float factor, size_t count, float* y);
@@ -395,8 +411,8 @@ class Backend {
                                 std::span<const float> factors, int64_t columns, float* y) = 0;
   virtual void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) = 0;
   virtual void DoMixExperts(const ExpertMixTask& task);
-  virtual void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                         int64_t columns, float* y) = 0;
+  virtual void DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+                      float* y) = 0;
   virtual void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
                            float magnitude, float* table) = 0;
   virtual void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) = 0;

@@ -13,6 +13,7 @@ PARTS = {
     "engine/modelfile": "base kernels",
     "engine/text": "base engine/modelfile",
     "engine/model": "base engine/modelfile kernels",
+    "engine/embed": "base engine/model engine/modelfile kernels",
     "engine/sample": "base",
     "engine/kv": "base kernels",
     "engine/tier": "base engine/kv kernels store",
@@ -33,7 +34,7 @@ PARTS = {
     "gateway/translate": "base engine/text gateway/ledger gateway/protocol",
     "gateway/route": "base gateway/config gateway/prompt gateway/upstream",
     "gateway/replay": "base gateway/ledger gateway/prompt gateway/protocol gateway/upstream",
-    "gateway/local": "base engine engine/kv engine/text engine/tier gateway/access "
+    "gateway/local": "base engine engine/embed engine/kv engine/text engine/tier gateway/access "
                      "gateway/metrics gateway/protocol kernels store",
     "gateway/session": "base gateway/ledger gateway/metrics gateway/prompt gateway/protocol store",
     "gateway/service": "base gateway/access gateway/config gateway/ledger gateway/local "
@@ -46,10 +47,11 @@ PARTS = {
     "gateway/http": "base gateway/access gateway/config gateway/ledger gateway/metrics "
                     "gateway/proxy gateway/service gateway/upstream",
     # The composition root.
-    "gateway/runtime": "base engine engine/model engine/modelfile engine/text engine/tier "
-                       "gateway/access gateway/config gateway/http gateway/ledger gateway/local "
-                       "gateway/metrics gateway/proxy gateway/service gateway/session "
-                       "gateway/telemetry gateway/upstream kernels kernels/cpu kernels/cuda store",
+    "gateway/runtime": "base engine engine/embed engine/model engine/modelfile engine/text "
+                       "engine/tier gateway/access gateway/config gateway/http gateway/ledger "
+                       "gateway/local gateway/metrics gateway/proxy gateway/service "
+                       "gateway/session gateway/telemetry gateway/upstream kernels kernels/cpu "
+                       "kernels/cuda store",
     "sdk": "base gateway/config gateway/ledger gateway/metrics gateway/proxy gateway/runtime "
            "gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
@@ -160,6 +162,8 @@ TESTED_ELSEWHERE = {
     "engine/text/tokenizer/vocabulary/word_table.cc":
         "tests/engine/text/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/terminal/screen.cc": "tests/e2e/terminal_test.py",
+    "gateway/proxy/handler/embedding/embedding_answer.cc":
+        "tests/gateway/proxy/handler/embedding/local_embeddings_test.cc",
     "sdk/src/log_output.cc": "tests/sdk/lifecycle_test.cc",
     "sdk/src/transport/answer_job.cc": "tests/sdk/src/transport/remote_job_test.cc",
     "sdk/src/transport/embedded.cc": "tests/sdk/lifecycle_test.cc",
@@ -301,7 +305,6 @@ CLASSES_OF_MANY_METHODS = {
     "kvgate::kernels::cpu::CpuBackend": (30, "follows kernels::Backend"),
     "kvgate::kernels::cuda::CudaBackend": (40, "follows kernels::Backend"),
     "kvgate::kv::BlockPool": (28, "the eviction queue"),
-    "kvgate::model::TransformerModel": (27, "a layer, apart from the model"),
     "kvgate::prompt::rewrite::BodyWriter": (27, "the writing of tools, system and messages"),
     "kvgate::sample::Sampler": (30, "the penalties, apart from the choice"),
     "kvgate::schedule::Scheduler": (78, "admission, context policies and the step plan"),

@@ -92,6 +92,21 @@ constexpr std::array<Architecture, 15> kArchitectures = {{
      .expert_biases = true},
 }};
 
+// BERT's activation is the exact gelu, as its authors' and torch's; other users of the format take
+// the tanh approximation, which differs by up to 5e-4.
+constexpr std::array<Architecture, 2> kEncoders = {{
+    {.name = "bert",
+     .qkv_bias = true,
+     .output_bias = true,
+     .pre_norms = false,
+     .glu = GluKind::kGelu,
+     .is_encoder = true,
+     .learned_positions = true,
+     .has_ffn_gate = false,
+     .ffn_bias = true},
+    {.name = "nomic-bert", .pre_norms = false, .is_encoder = true},
+}};
+
 // Returns the window of older phi3 files, which have no key for it; 0 if the shape is unknown.
 int OldPhi3Window(const Metadata& metadata, int num_layers, int context_length) {
   const bool is_mini = num_layers == 32;
@@ -149,16 +164,21 @@ Result<std::vector<bool>> ReadPattern(const Metadata& metadata, const Architectu
 
 std::span<const Architecture> Architectures() { return kArchitectures; }
 
+std::span<const Architecture> Encoders() { return kEncoders; }
+
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == name) return &architecture;
+  }
+  for (const Architecture& architecture : kEncoders) {
     if (architecture.name == name) return &architecture;
   }
   return nullptr;
 }
 
-std::string ArchitectureNames() {
+std::string ArchitectureNames(std::span<const Architecture> architectures) {
   std::string names;
-  for (const Architecture& architecture : kArchitectures) {
+  for (const Architecture& architecture : architectures) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", architecture.name);
   }
   return names;

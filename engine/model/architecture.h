@@ -53,6 +53,13 @@ struct Architecture {
   float window_rope_theta = 0;
   bool yarn_rounds = true;  // rounds yarn's range of dimensions to whole ones
 
+  // Encoders only make embeddings: layer norms behind each part, weights and biases as BERT has
+  // them, and rows that see the whole text.
+  bool is_encoder = false;
+  bool learned_positions = false;  // and no rope
+  bool has_ffn_gate = true;
+  bool ffn_bias = false;
+
   ExpertRule experts = ExpertRule::kNever;
   ExpertGating gating = ExpertGating::kSoftmax;
   bool renormalise = false;
@@ -62,11 +69,13 @@ struct Architecture {
   bool ffn_split = false;  // without expert_feed_forward_length, an expert has ffn_dim / num_used
 };
 
+// Those that generate text, and those that only make embeddings.
 std::span<const Architecture> Architectures();
+std::span<const Architecture> Encoders();
 // Returns null for an unknown name.
 const Architecture* FindArchitecture(std::string_view name);
-// Returns "llama, qwen2, ...".
-std::string ArchitectureNames();
+// Returns "llama, qwen2, ..." of these.
+std::string ArchitectureNames(std::span<const Architecture> architectures = Architectures());
 
 // Returns the windows of all layers; 0 means none.
 Result<std::vector<int>> ReadWindows(const modelfile::Metadata& metadata,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/model/architecture.h"
+#include "engine/model/make_encoder.h"
 #include "engine/model/synthetic_vocabulary.h"
 #include "engine/model/synthetic_weights.h"
 #include "engine/model/weight_recipe.h"
@@ -52,8 +53,13 @@ Result<void> CheckExperts(const MakeModelOptions& options) {
 Result<MakeModelOptions> WithDefaults(MakeModelOptions options) {
   const Architecture* architecture = FindArchitecture(options.architecture);
   if (architecture == nullptr) {
-    return Invalid("architecture", fmt::format("architecture \"{}\" is not one of {}",
-                                               options.architecture, ArchitectureNames()));
+    return Invalid("architecture",
+                   fmt::format("architecture \"{}\" is not one of {}, {}", options.architecture,
+                               ArchitectureNames(), ArchitectureNames(Encoders())));
+  }
+  if (architecture->is_encoder) {
+    options.num_kv_heads = options.num_heads;
+    if (!options.pooling) options.pooling = Pooling::kMean;
   }
   if (architecture->experts == ExpertRule::kAlways && options.num_experts == 0) {
     options.num_experts = 8;
@@ -133,6 +139,17 @@ class KeyWriter {
     Count("attention.head_count", options_.num_heads);
     Count("attention.head_count_kv", options_.num_kv_heads);
     Count("vocab_size", options_.vocab_size);
+    if (options_.pooling) {
+      Count("pooling_type", *options_.pooling == Pooling::kMean    ? 1
+                            : *options_.pooling == Pooling::kFirst ? 2
+                                                                   : 3);
+    }
+    if (architecture_.is_encoder) {
+      writer_.Add(Key("attention.causal"), false);
+      Number("attention.layer_norm_epsilon", 1e-12f);
+      if (!architecture_.learned_positions) Number("rope.freq_base", 1000.0f);
+      return;
+    }
     Count("rope.dimension_count", options_.hidden_dim / options_.num_heads);
     Number("rope.freq_base", is_llama ? 10000.0f : 1000000.0f);
     Number("attention.layer_norm_rms_epsilon", is_llama ? 1e-5f : 1e-6f);
@@ -209,8 +226,25 @@ std::string PretokenizerOf(std::string_view architecture) {
   return "qwen2";
 }
 
+// The ids of MakeBertVocabulary.
+void AddBertVocabulary(const SyntheticVocabulary& vocabulary, GgufWriter& writer) {
+  writer.Add("tokenizer.ggml.model", std::string("bert"));
+  writer.Add("tokenizer.ggml.pre", std::string("default"));
+  writer.Add("tokenizer.ggml.token_type_count", uint32_t{2});
+  writer.AddStrings("tokenizer.ggml.tokens", vocabulary.tokens);
+  writer.AddIntegers("tokenizer.ggml.token_type", vocabulary.types);
+  writer.Add("tokenizer.ggml.padding_token_id", uint32_t{0});
+  writer.Add("tokenizer.ggml.unknown_token_id", uint32_t{1});
+  writer.Add("tokenizer.ggml.cls_token_id", uint32_t{2});
+  writer.Add("tokenizer.ggml.seperator_token_id", uint32_t{3});  // as the format spells it
+  writer.Add("tokenizer.ggml.mask_token_id", uint32_t{4});
+}
+
 void AddVocabulary(const MakeModelOptions& options, const SyntheticVocabulary& vocabulary,
                    GgufWriter& writer) {
+  if (FindArchitecture(options.architecture)->is_encoder) {
+    return AddBertVocabulary(vocabulary, writer);
+  }
   const bool is_spm = IsSentencePiece(options);
   const uint32_t size = static_cast<uint32_t>(vocabulary.tokens.size());
   writer.Add("tokenizer.ggml.model", std::string(is_spm ? "llama" : "gpt2"));
@@ -247,11 +281,15 @@ Result<std::unique_ptr<Plan>> PlanModel(const MakeModelOptions& asked) {
   KVGATE_TRY(plan->options, WithDefaults(asked));
   const MakeModelOptions& options = plan->options;
   KVGATE_TRY_VOID(CheckOptions(options));
-  KVGATE_TRY(plan->vocabulary, IsSentencePiece(options) ? MakeLlamaVocabulary(options.vocab_size)
-                                                        : MakeQwen2Vocabulary(options.vocab_size));
+  const bool is_encoder = FindArchitecture(options.architecture)->is_encoder;
+  KVGATE_TRY(plan->vocabulary, is_encoder ? MakeBertVocabulary(options.vocab_size)
+                               : IsSentencePiece(options)
+                                   ? MakeLlamaVocabulary(options.vocab_size)
+                                   : MakeQwen2Vocabulary(options.vocab_size));
   AddKeys(options, plan->writer);
   AddVocabulary(options, plan->vocabulary, plan->writer);
-  plan->tensors = ListSyntheticTensors(options, plan->vocabulary.sampled);
+  plan->tensors = is_encoder ? ListEncoderTensors(options)
+                             : ListSyntheticTensors(options, plan->vocabulary.sampled);
   const std::string_view output_name =
       options.architecture == "qwen2" ? "token_embd.weight" : "output.weight";
   for (const SyntheticTensor& tensor : plan->tensors) {

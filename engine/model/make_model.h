@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "engine/model/model_config.h"
 #include "engine/modelfile/model_file.h"
 #include "kernels/dtype.h"
 
@@ -30,6 +32,8 @@ struct MakeModelOptions {
   // requires experts.
   int num_experts = 0;
   int num_experts_used = 0;
+  // Makes a model for embeddings; absent: one that generates text, or an encoder with the mean.
+  std::optional<Pooling> pooling = {};
   kernels::DType dtype = kernels::DType::kF16;  // of the matrices; norms and biases stay f32
   bool is_mixed = false;  // with q4_k: use the recipe q4_k_m (weight_recipe.h)
   uint64_t seed = 1;

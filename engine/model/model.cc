@@ -38,6 +38,7 @@ using Sequences = std::span<const SequenceRows>;
 struct RowSet {
   int num_rows = 0;
   std::span<const Sequences> groups;   // one per KV group
+  std::span<const Sequences> seen;     // the same rows at the positions up to which they see
   float* x = nullptr;                  // [num_rows, hidden_dim]
   const float* rope_tables = nullptr;  // [ropes, num_rows, rotary_dim / 2, 2]
 };
@@ -48,6 +49,42 @@ kernels::ExpertShape ExpertShapeOf(const ModelConfig& config) {
           .hidden_dim = config.hidden_dim,
           .ffn_dim = config.experts.ffn_dim,
           .shared_dim = config.experts.shared_dim};
+}
+
+int64_t QueryDim(const ModelConfig& config) { return int64_t{config.num_heads} * config.head_dim; }
+int64_t KvDim(const ModelConfig& config) { return int64_t{config.num_kv_heads} * config.head_dim; }
+
+MatMulTask QueryTask(const LayerWeights& weights, FloatBuffer& q) {
+  return {.weight = weights.attn_q.get(), .bias = DataOrNull(weights.attn_q_bias), .y = q.data()};
+}
+
+kernels::NormArgs NormOf(const NormWeights& norm, const ModelConfig& config) {
+  return {.kind = config.norm_kind,
+          .weight = norm.weight->data(),
+          .bias = DataOrNull(norm.bias),
+          .eps = config.norm_eps};
+}
+
+void MakeRopeTables(const ModelConfig& config, std::span<const int> positions,
+                    kernels::Backend& backend, float* tables) {
+  for (const RopeConfig& rope : config.ropes) {
+    backend.RopeTable(positions, rope.inv_freq, rope.magnitude, tables);
+    tables += std::ssize(positions) * config.rotary_dim;
+  }
+}
+
+// Appends each row as a sequence of its own at the last position of its text, so that it sees all
+// of it. `texts` are whole ones, as ForwardRows requires.
+void AppendSeeingAll(Sequences texts, std::vector<SequenceRows>& rows) {
+  for (const SequenceRows& text : texts) {
+    KVGATE_CHECK(text.first_position == 0 && text.num_dropped_tokens == 0, "a whole text");
+    for (int i = 0; i < text.num_rows; ++i) {
+      rows.push_back({.first_row = text.first_row + i,
+                      .num_rows = 1,
+                      .first_position = text.num_rows - 1,
+                      .block_table = text.block_table});
+    }
+  }
 }
 
 class TransformerModel final : public Model {
@@ -66,6 +103,7 @@ class TransformerModel final : public Model {
   Result<void> ForwardHeads(const StepInput& input, std::span<const float> scales,
                             LogitHeads& heads) override;
   void ReadLogits(size_t index, std::span<float> logits) override;
+  Result<void> ForwardRows(const StepInput& input, std::span<float> rows) override;
 
  private:
   void CheckInput(const StepInput& input) const;
@@ -73,23 +111,19 @@ class TransformerModel final : public Model {
   Result<void> RunStep(const StepInput& input);
   void StorePositions(Sequences sequences);
   void StoreWantedSequences(const StepInput& input);
-  void MakeRopeTables(std::span<const int> positions, float* tables);
+  void AddPositions();
   RowSet GatherWanted(const StepInput& input);
   const float* PreNorm(const FloatBuffer* norm, const RowSet& rows);
   void RunLayer(int layer, const RowSet& rows, const StepInput& input);
   void RunLastLayer(const RowSet& rows, const StepInput& input, RowSet& wanted);
-  MatMulTask QueryTask(const LayerWeights& weights) const;
   void StoreKeysAndValues(int layer, const RowSet& rows, const StepInput& input);
   void NormAndRotate(int layer, const FloatBuffer* norm, int num_heads, const RowSet& rows,
                      float* x);
   void Attend(int layer, const RowSet& rows, const StepInput& input);
   void AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
-               const FloatBuffer* post_norm);
+               const FloatBuffer* post_norm, const NormWeights& stream_norm);
   void FeedForward(const LayerWeights& weights, const RowSet& rows);
   void ComputeLogits(const RowSet& rows);
-
-  int64_t q_dim() const { return int64_t{config_.num_heads} * config_.head_dim; }
-  int64_t kv_dim() const { return int64_t{config_.num_kv_heads} * config_.head_dim; }
 
   std::shared_ptr<const ModelFile> file_;  // embeddings are read from it
   kernels::Backend& backend_;
@@ -115,7 +149,8 @@ class TransformerModel final : public Model {
   std::unique_ptr<FloatBuffer> wanted_x_;            // hidden_dim
   std::unique_ptr<FloatBuffer> wanted_normed_;       // hidden_dim
   std::unique_ptr<FloatBuffer> wanted_rope_tables_;  // rotary_dim for each rope
-  std::unique_ptr<FloatBuffer> logits_;              // vocab_size
+  std::unique_ptr<FloatBuffer> logits_;              // vocab_size; nothing for embeddings
+  const float* final_rows_ = nullptr;  // of the last step: its wanted rows, normalised
   // Scratch of one step, kept to reuse its memory.
   std::vector<TokenId> places_;  // 0, 1, 2, ...
   std::vector<int> positions_;
@@ -123,6 +158,8 @@ class TransformerModel final : public Model {
   std::vector<Sequences> groups_;
   std::vector<std::vector<SequenceRows>> wanted_sequences_;  // per KV group
   std::vector<Sequences> wanted_groups_;
+  std::vector<SequenceRows> seeing_sequences_;  // of a model whose rows see later ones
+  std::vector<Sequences> seeing_groups_;        // they are of its only KV group
 };
 
 TransformerModel::TransformerModel(std::shared_ptr<const ModelFile> file, kernels::Backend& backend,
@@ -136,6 +173,8 @@ TransformerModel::TransformerModel(std::shared_ptr<const ModelFile> file, kernel
       reads_rows_(backend.Info().kv_host_visible) {
   KVGATE_CHECK(config_.experts.num_experts == 0 || !config_.post_norms,
                "a mixture adds to the stream by itself");
+  KVGATE_CHECK(!config_.stream_norms || (!config_.post_norms && config_.residual_scale == 1),
+               "a stream that is normalised takes its parts as they are");
 }
 
 Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) {
@@ -153,10 +192,10 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   const int wanted = logit_rows_max;
   KVGATE_TRY_VOID(allocate(x_, tokens, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(normed_, tokens, config_.hidden_dim));
-  KVGATE_TRY_VOID(allocate(q_, tokens, q_dim()));
-  KVGATE_TRY_VOID(allocate(k_, tokens, kv_dim()));
-  KVGATE_TRY_VOID(allocate(v_, tokens, kv_dim()));
-  KVGATE_TRY_VOID(allocate(attended_, tokens, q_dim()));
+  KVGATE_TRY_VOID(allocate(q_, tokens, QueryDim(config_)));
+  KVGATE_TRY_VOID(allocate(k_, tokens, KvDim(config_)));
+  KVGATE_TRY_VOID(allocate(v_, tokens, KvDim(config_)));
+  KVGATE_TRY_VOID(allocate(attended_, tokens, QueryDim(config_)));
   const int64_t rope_columns = std::ssize(config_.ropes) * config_.rotary_dim;
   if (config_.experts.num_experts == 0) {
     KVGATE_TRY_VOID(allocate(gate_, tokens, config_.ffn_dim));
@@ -170,7 +209,7 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   KVGATE_TRY_VOID(allocate(wanted_x_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_normed_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_rope_tables_, wanted, rope_columns));
-  KVGATE_TRY_VOID(allocate(logits_, wanted, config_.vocab_size));
+  KVGATE_TRY_VOID(allocate(logits_, wanted, config_.pooling ? 0 : config_.vocab_size));
   const ActivationFloats counted = CountActivations(config_, backend_.Info().routes_experts);
   KVGATE_CHECK(num_floats == counted.per_token * static_cast<uint64_t>(tokens) +
                                  counted.per_logit_row * static_cast<uint64_t>(wanted) +
@@ -244,7 +283,9 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
   wanted_groups_.clear();
   for (size_t i = 0; i < input.groups.size(); ++i) {
     wanted_sequences_[i].clear();
-    AppendWanted(input.groups[i].sequences, input.logit_rows, wanted_sequences_[i]);
+    const Sequences sequences =
+        config_.sees_later_rows ? Sequences(seeing_sequences_) : input.groups[i].sequences;
+    AppendWanted(sequences, input.logit_rows, wanted_sequences_[i]);
     wanted_groups_.push_back(wanted_sequences_[i]);
   }
   wanted_positions_.clear();
@@ -253,19 +294,13 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
   }
 }
 
-void TransformerModel::MakeRopeTables(std::span<const int> positions, float* tables) {
-  for (const RopeConfig& rope : config_.ropes) {
-    backend_.RopeTable(positions, rope.inv_freq, rope.magnitude, tables);
-    tables += std::ssize(positions) * config_.rotary_dim;
-  }
-}
-
 RowSet TransformerModel::GatherWanted(const StepInput& input) {
   StoreWantedSequences(input);
   backend_.GatherRows(x_->data(), input.logit_rows, config_.hidden_dim, wanted_x_->data());
-  MakeRopeTables(wanted_positions_, wanted_rope_tables_->data());
+  MakeRopeTables(config_, wanted_positions_, backend_, wanted_rope_tables_->data());
   return {.num_rows = static_cast<int>(input.logit_rows.size()),
           .groups = wanted_groups_,
+          .seen = wanted_groups_,
           .x = wanted_x_->data(),
           .rope_tables = wanted_rope_tables_->data()};
 }
@@ -273,24 +308,27 @@ RowSet TransformerModel::GatherWanted(const StepInput& input) {
 // Returns the input of a layer's part: the residual stream, normalised if the part has a norm.
 const float* TransformerModel::PreNorm(const FloatBuffer* norm, const RowSet& rows) {
   if (norm == nullptr) return rows.x;
-  backend_.RmsNorm(rows.x, norm->data(), config_.norm_eps, rows.num_rows, config_.hidden_dim,
-                   normed_->data());
+  backend_.Norm(rows.x, {.weight = norm->data(), .eps = config_.norm_eps}, rows.num_rows,
+                config_.hidden_dim, normed_->data());
   return normed_->data();
 }
 
 // Adds the output of a layer's part to the residual stream: residual_scale * post_norm(product of
-// input). REQUIRES: input is not normed_.
+// input), and normalises the stream then, if the model does so. REQUIRES: input is not normed_.
 void TransformerModel::AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
-                               const FloatBuffer* post_norm) {
+                               const FloatBuffer* post_norm, const NormWeights& stream_norm) {
   MatMulTask task = product;
   const bool is_direct = post_norm == nullptr && config_.residual_scale == 1;
   task.y = is_direct ? rows.x : normed_->data();
   task.accumulate = is_direct;
   backend_.MatMul(input, rows.num_rows, {&task, 1});
+  if (config_.stream_norms) {
+    backend_.Norm(rows.x, NormOf(stream_norm, config_), rows.num_rows, config_.hidden_dim, rows.x);
+  }
   if (is_direct) return;
   if (post_norm != nullptr) {
-    backend_.RmsNorm(task.y, post_norm->data(), config_.norm_eps, rows.num_rows, config_.hidden_dim,
-                     task.y);
+    backend_.Norm(task.y, {.weight = post_norm->data(), .eps = config_.norm_eps}, rows.num_rows,
+                  config_.hidden_dim, task.y);
   }
   const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.hidden_dim);
   backend_.AddScaled(task.y, config_.residual_scale, count, rows.x);
@@ -302,8 +340,8 @@ void TransformerModel::NormAndRotate(int layer, const FloatBuffer* norm, int num
   if (norm != nullptr) {
     const bool is_head = config_.qk_norm == QkNorm::kHead;
     const int64_t columns = int64_t{config_.head_dim} * (is_head ? 1 : num_heads);
-    backend_.RmsNorm(x, norm->data(), config_.norm_eps, rows.num_rows * (is_head ? num_heads : 1),
-                     columns, x);
+    backend_.Norm(x, {.weight = norm->data(), .eps = config_.norm_eps},
+                  rows.num_rows * (is_head ? num_heads : 1), columns, x);
   }
   const int rope = config_.layers[static_cast<size_t>(layer)].rope;
   if (rope < 0) return;
@@ -336,11 +374,11 @@ void TransformerModel::Attend(int layer, const RowSet& rows, const StepInput& in
                                          .window = place.window,
                                          .softcap = config_.attention_softcap,
                                          .sinks = DataOrNull(weights.attn_sinks)};
-  backend_.Attention(q_->data(), rows.groups[group], place.kv_layer, *input.groups[group].arena,
+  backend_.Attention(q_->data(), rows.seen[group], place.kv_layer, *input.groups[group].arena,
                      shape, attended_->data());
   AddPart(attended_->data(), rows,
           {.weight = weights.attn_output.get(), .bias = DataOrNull(weights.attn_output_bias)},
-          weights.attn_post_norm.get());
+          weights.attn_post_norm.get(), weights.attn_stream_norm);
 }
 
 void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& rows) {
@@ -353,23 +391,29 @@ void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& ro
                                 .factor = config_.residual_scale,
                                 .y = rows.x});
   }
-  const MatMulTask tasks[] = {{.weight = weights.ffn_gate.get(), .y = gate_->data()},
-                              {.weight = weights.ffn_up.get(), .y = up_->data()}};
-  backend_.MatMul(normed, rows.num_rows, tasks);
   const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.ffn_dim);
-  backend_.Glu(config_.glu, gate_->data(), up_->data(), count, gate_->data());
-  AddPart(gate_->data(), rows, {.weight = weights.ffn_down.get()}, weights.ffn_post_norm.get());
-}
-
-MatMulTask TransformerModel::QueryTask(const LayerWeights& weights) const {
-  return {.weight = weights.attn_q.get(), .bias = DataOrNull(weights.attn_q_bias), .y = q_->data()};
+  const float* const up_bias = DataOrNull(weights.ffn_up_bias);
+  if (config_.has_ffn_gate) {
+    const MatMulTask tasks[] = {
+        {.weight = weights.ffn_gate.get(), .y = gate_->data()},
+        {.weight = weights.ffn_up.get(), .bias = up_bias, .y = up_->data()}};
+    backend_.MatMul(normed, rows.num_rows, tasks);
+    backend_.Glu(config_.glu, gate_->data(), up_->data(), count, gate_->data());
+  } else {
+    const MatMulTask task = {.weight = weights.ffn_up.get(), .bias = up_bias, .y = gate_->data()};
+    backend_.MatMul(normed, rows.num_rows, {&task, 1});
+    backend_.Glu(config_.glu, gate_->data(), nullptr, count, gate_->data());
+  }
+  AddPart(gate_->data(), rows,
+          {.weight = weights.ffn_down.get(), .bias = DataOrNull(weights.ffn_down_bias)},
+          weights.ffn_post_norm.get(), weights.ffn_stream_norm);
 }
 
 void TransformerModel::RunLayer(int layer, const RowSet& rows, const StepInput& input) {
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
   const float* normed = PreNorm(weights.attn_norm.get(), rows);
   const MatMulTask tasks[] = {
-      QueryTask(weights),
+      QueryTask(weights, *q_),
       {.weight = weights.attn_k.get(), .bias = DataOrNull(weights.attn_k_bias), .y = k_->data()},
       {.weight = weights.attn_v.get(), .bias = DataOrNull(weights.attn_v_bias), .y = v_->data()}};
   backend_.MatMul(normed, rows.num_rows, tasks);
@@ -393,7 +437,7 @@ void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input, 
 
   wanted = GatherWanted(input);
   backend_.GatherRows(normed, input.logit_rows, config_.hidden_dim, wanted_normed_->data());
-  const MatMulTask query = QueryTask(weights);
+  const MatMulTask query = QueryTask(weights, *q_);
   backend_.MatMul(wanted_normed_->data(), wanted.num_rows, {&query, 1});
   Attend(layer, wanted, input);
   FeedForward(weights, wanted);
@@ -401,6 +445,8 @@ void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input, 
 
 void TransformerModel::ComputeLogits(const RowSet& rows) {
   const float* normed = PreNorm(weights_.output_norm.get(), rows);
+  final_rows_ = normed;
+  if (config_.pooling) return;
   const MatMulTask output = {
       .weight = weights_.output.get(), .bias = nullptr, .y = logits_->data()};
   backend_.MatMul(normed, rows.num_rows, {&output, 1});
@@ -460,7 +506,28 @@ Result<void> TransformerModel::EmbedTokens(std::span<const TokenId> tokens) {
     const size_t count = tokens.size() * static_cast<size_t>(config_.hidden_dim);
     backend_.Scale(config_.embedding_scale, count, x_->data());
   }
+  AddPositions();
   return {};
+}
+
+// What an encoder adds to its embeddings, for the rows at positions_: learned positions, and the
+// first type of token.
+void TransformerModel::AddPositions() {
+  const int num_rows = static_cast<int>(positions_.size());
+  const size_t count = positions_.size() * static_cast<size_t>(config_.hidden_dim);
+  if (weights_.token_types != nullptr) {
+    const std::vector<int> types(positions_.size(), 0);
+    backend_.GatherRows(weights_.token_types->data(), types, config_.hidden_dim, normed_->data());
+    backend_.AddScaled(normed_->data(), 1, count, x_->data());
+  }
+  if (weights_.position_embd != nullptr) {
+    backend_.GatherRows(weights_.position_embd->data(), positions_, config_.hidden_dim,
+                        normed_->data());
+    backend_.AddScaled(normed_->data(), 1, count, x_->data());
+  }
+  if (!config_.embedding_norm) return;
+  backend_.Norm(x_->data(), NormOf(weights_.embedding_norm, config_), num_rows, config_.hidden_dim,
+                x_->data());
 }
 
 Result<void> TransformerModel::RunStep(const StepInput& input) {
@@ -468,11 +535,15 @@ Result<void> TransformerModel::RunStep(const StepInput& input) {
   StorePositions(input.groups[0].sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
   KVGATE_TRY_VOID(EmbedTokens(input.tokens));
-  MakeRopeTables(positions_, rope_tables_->data());
+  MakeRopeTables(config_, positions_, backend_, rope_tables_->data());
   groups_.clear();
   for (const StepGroup& group : input.groups) groups_.push_back(group.sequences);
+  seeing_sequences_.clear();
+  if (config_.sees_later_rows) AppendSeeingAll(groups_[0], seeing_sequences_);
+  seeing_groups_ = {seeing_sequences_};
   const RowSet rows = {.num_rows = static_cast<int>(input.tokens.size()),
                        .groups = groups_,
+                       .seen = config_.sees_later_rows ? seeing_groups_ : groups_,
                        .x = x_->data(),
                        .rope_tables = rope_tables_->data()};
   for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, input);
@@ -480,12 +551,21 @@ Result<void> TransformerModel::RunStep(const StepInput& input) {
   RowSet wanted = rows;
   if (input.logit_rows.size() == input.tokens.size()) {  // pure decode: all rows are wanted
     StoreWantedSequences(input);
-    wanted.groups = wanted_groups_;
+    if (!config_.sees_later_rows) wanted.groups = wanted.seen = wanted_groups_;
     RunLayer(config_.num_layers - 1, wanted, input);
   } else {
     RunLastLayer(rows, input, wanted);
   }
   if (!input.logit_rows.empty()) ComputeLogits(wanted);
+  return {};
+}
+
+Result<void> TransformerModel::ForwardRows(const StepInput& input, std::span<float> rows) {
+  KVGATE_CHECK(config_.pooling.has_value(), "a model that was loaded for embeddings");
+  KVGATE_CHECK(rows.size() == input.logit_rows.size() * static_cast<size_t>(config_.hidden_dim),
+               "size of the rows");
+  KVGATE_TRY_VOID(RunStep(input));
+  backend_.CopyOut(final_rows_, rows);
   return {};
 }
 
@@ -512,7 +592,8 @@ ActivationFloats CountActivations(const ModelConfig& config, bool routes_experts
   ActivationFloats floats = {
       .per_token = count(2 * int64_t{config.hidden_dim} + 2 * config.num_heads * head_dim +
                          2 * config.num_kv_heads * head_dim + rope_columns),
-      .per_logit_row = count(2 * int64_t{config.hidden_dim} + rope_columns + config.vocab_size),
+      .per_logit_row = count(2 * int64_t{config.hidden_dim} + rope_columns +
+                             (config.pooling ? 0 : config.vocab_size)),
       .fixed = 0};
   if (config.experts.num_experts == 0) {
     floats.per_token += count(2 * int64_t{config.ffn_dim});

@@ -81,6 +81,10 @@ class Model {
                                     LogitHeads& heads) = 0;
   // After ForwardHeads: copies the logits [vocab_size] of its wanted row `index`.
   virtual void ReadLogits(size_t index, std::span<float> logits) = 0;
+  // Of a model that was loaded for embeddings, instead of those three: writes the last layer's
+  // rows, normalised, [logit_rows.size(), hidden_dim] to host memory. Each sequence is a whole
+  // text, from position 0 on.
+  virtual Result<void> ForwardRows(const StepInput& input, std::span<float> rows) = 0;
   // Returns the table that steps still read from the model file; null if the backend has a copy.
   virtual const EmbeddingTable* rows_in_file() const = 0;
   // Allocates activations for these numbers of rows per step; to be called before Forward.

@@ -174,13 +174,78 @@ Result<void> ReadExperts(const Metadata& metadata, const Architecture& architect
   return {};
 }
 
-Result<void> CheckOtherKeys(const Metadata& metadata) {
+// The file format's numbers of poolings.
+constexpr int kPoolingMax = 4;
+constexpr int kPoolingNone = 0;
+constexpr int kPoolingRank = 4;
+
+Result<void> ReadPooling(const Metadata& metadata, ModelConfig& config) {
+  constexpr std::string_view kName = "pooling_type";
+  const auto refuse = [&](std::string_view what) {
+    return modelfile::ModelUnsupported(
+        fmt::format("metadata '{}' is {}; a model for embeddings states 1 (mean), 2 (cls) or 3 "
+                    "(last)",
+                    metadata.Key(kName), what));
+  };
+  if (!metadata.Has(kName)) return refuse("missing, so that the file makes no embeddings");
+  KVGATE_TRY(const int type, metadata.CountOrZero(kName, kPoolingMax));
+  if (type == kPoolingNone) return refuse("0 (none: a vector for each token)");
+  if (type == kPoolingRank) return refuse("4 (rank: a model that compares two texts)");
+  config.pooling = type == 1 ? Pooling::kMean : type == 2 ? Pooling::kFirst : Pooling::kLast;
+  return {};
+}
+
+// Reads what a model for embeddings has besides, or an encoder lacks.
+Result<void> ReadEmbeddingKeys(const Metadata& metadata, const Architecture& architecture,
+                               ModelConfig& config) {
+  KVGATE_TRY_VOID(ReadPooling(metadata, config));
+  KVGATE_TRY(const bool causal, metadata.Bool("attention.causal", !architecture.is_encoder));
+  config.sees_later_rows = !causal;
+  if (!causal && std::ranges::any_of(config.layers, [](auto& layer) { return layer.window > 0; })) {
+    return modelfile::ModelUnsupported(
+        fmt::format("metadata '{}' is false, and layers have a sliding window",
+                    metadata.Key("attention.causal")));
+  }
+  if (!architecture.is_encoder) return {};
+  constexpr int kTypesMax = 1 << 10;
+  const ModelFile& file = metadata.file();
+  const auto rows_of = [&](std::string_view name) -> Result<int> {
+    const modelfile::GgufTensor* tensor = file.FindTensor(name);
+    if (tensor == nullptr) return 0;
+    const std::vector<int64_t>& dimensions = tensor->dimensions;
+    const int64_t rows = dimensions.size() == 2 ? dimensions[1] : 1;
+    if (rows < 1 || rows > kDimMax) {
+      return ModelDataLoss(fmt::format("tensor '{}' has {} rows", name, rows));
+    }
+    return static_cast<int>(rows);
+  };
+  KVGATE_TRY(config.num_token_types, rows_of("token_types.weight"));
+  if (config.num_token_types > kTypesMax) {
+    return ModelDataLoss(
+        fmt::format("tensor 'token_types.weight' has {} rows", config.num_token_types));
+  }
+  if (!architecture.learned_positions) return {};
+  KVGATE_TRY(config.num_positions, rows_of("position_embd.weight"));
+  if (config.num_positions == 0) return ModelDataLoss("tensor 'position_embd.weight' is missing");
+  config.context_length = std::min(config.context_length, config.num_positions);
+  return {};
+}
+
+Result<void> CheckPurpose(const Architecture& architecture, Purpose purpose) {
+  if (purpose == Purpose::kEmbeddings || !architecture.is_encoder) return {};
+  return modelfile::ModelUnsupported(
+      fmt::format("architecture \"{}\" makes embeddings and no text; architectures that generate "
+                  "text are {}",
+                  architecture.name, ArchitectureNames()));
+}
+
+Result<void> CheckOtherKeys(const Metadata& metadata, Purpose purpose) {
   KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.max_alibi_bias", 0));
   KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.clamp_kqv", 0));
   KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.temperature_scale", 0));
   KVGATE_TRY_VOID(metadata.OnlyNeutral("router_logit_softcapping", 0));
   KVGATE_TRY(const bool causal, metadata.Bool("attention.causal", true));
-  if (!causal) {
+  if (!causal && purpose == Purpose::kText) {
     return modelfile::ModelUnsupported(
         fmt::format("metadata '{}' is false", metadata.Key("attention.causal")));
   }
@@ -200,6 +265,11 @@ void TakeSwitches(const Architecture& architecture, const ModelFile& file, Model
   config.post_norms = architecture.post_norms;
   config.ffn_norm_name = architecture.ffn_norm;
   config.glu = architecture.glu;
+  config.norm_kind = architecture.is_encoder ? kernels::NormKind::kLayer : kernels::NormKind::kRms;
+  config.stream_norms = config.embedding_norm = architecture.is_encoder;
+  config.output_norm = !architecture.is_encoder;
+  config.has_ffn_gate = architecture.has_ffn_gate;
+  config.ffn_bias = architecture.ffn_bias;
   config.tied_embeddings = !HasTensor(file, "output.weight");
 }
 
@@ -208,15 +278,44 @@ Result<void> ReadLayers(const Metadata& metadata, const Architecture& architectu
   KVGATE_TRY(const std::vector<int> windows,
              ReadWindows(metadata, architecture, config.num_layers, config.context_length));
   for (const int window : windows) config.layers.push_back({.window = window});
-  KVGATE_TRY_VOID(ReadRopes(metadata, architecture, options.context_tokens, config));
+  if (architecture.learned_positions) {
+    config.rotary_dim = 0;
+    for (LayerConfig& layer : config.layers) layer.rope = -1;
+  } else {
+    KVGATE_TRY_VOID(ReadRopes(metadata, architecture, options.context_tokens, config));
+  }
   for (LayerConfig& layer : config.layers) {
     if (layer.window >= config.context_length) layer.window = 0;  // it exceeds every context
   }
-  GroupLayers(config, options.one_kv_group);
+  GroupLayers(config, options.one_kv_group || options.purpose == Purpose::kEmbeddings);
+  if (options.purpose == Purpose::kText) return {};
+  for (LayerConfig& layer : config.layers) layer.kv_layer = 0;
+  config.kv_groups[0].num_layers = 1;
   return {};
 }
 
 }  // namespace
+
+std::string_view PoolingName(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return "mean";
+    case Pooling::kFirst:
+      return "cls";
+    case Pooling::kLast:
+      return "last";
+  }
+  return "";
+}
+
+bool MakesEmbeddings(const ModelFile& file) {
+  const Result<std::string> name = file.GetString("general.architecture");
+  if (!name) return false;
+  const Architecture* const architecture = FindArchitecture(*name);
+  if (architecture != nullptr && architecture->is_encoder) return true;
+  const Result<int> type = Metadata(file, *name).CountOrZero("pooling_type", kPoolingMax);
+  return type && *type != kPoolingNone;
+}
 
 void GroupLayers(ModelConfig& config, bool one_kv_group) {
   const auto has_window = [](const LayerConfig& layer) { return layer.window > 0; };
@@ -240,9 +339,11 @@ Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& 
   KVGATE_TRY(const std::string name, file.GetString("general.architecture"));
   const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) {
-    return modelfile::ModelUnsupported(
-        fmt::format("architecture \"{}\" is not one of {}", name, ArchitectureNames()));
+    return modelfile::ModelUnsupported(fmt::format("architecture \"{}\" is not one of {}, {}", name,
+                                                   ArchitectureNames(),
+                                                   ArchitectureNames(Encoders())));
   }
+  KVGATE_TRY_VOID(CheckPurpose(*architecture, options.purpose));
 
   const Metadata metadata(file, name);
   ModelConfig config;
@@ -253,7 +354,9 @@ Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& 
   KVGATE_TRY(config.num_layers, metadata.Count("block_count", kLayersMax));
   KVGATE_TRY(config.hidden_dim, metadata.Count("embedding_length", kDimMax));
   KVGATE_TRY(config.context_length, metadata.Count("context_length", kContextMax));
-  KVGATE_TRY(config.norm_eps, metadata.Positive("attention.layer_norm_rms_epsilon"));
+  KVGATE_TRY(config.norm_eps,
+             metadata.Positive(architecture->is_encoder ? "attention.layer_norm_epsilon"
+                                                        : "attention.layer_norm_rms_epsilon"));
   TakeSwitches(*architecture, file, config);
   if (file.Find(modelfile::kRopeHalvesKey) != nullptr) {
     KVGATE_TRY(const bool halves, file.GetBool(modelfile::kRopeHalvesKey));
@@ -266,8 +369,11 @@ Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& 
   if (config.experts.num_experts == 0) {
     KVGATE_TRY(config.ffn_dim, metadata.Count("feed_forward_length", kDimMax));
   }
-  KVGATE_TRY_VOID(CheckOtherKeys(metadata));
+  KVGATE_TRY_VOID(CheckOtherKeys(metadata, options.purpose));
   KVGATE_TRY_VOID(ReadLayers(metadata, *architecture, options, config));
+  if (options.purpose == Purpose::kEmbeddings) {
+    KVGATE_TRY_VOID(ReadEmbeddingKeys(metadata, *architecture, config));
+  }
   return config;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,19 @@ enum class QkNorm : uint8_t {
 
 using kernels::ExpertGating;
 
+// What a model is loaded for: a file that states a pooling makes embeddings.
+enum class Purpose : uint8_t {
+  kText,        // logits of next tokens
+  kEmbeddings,  // one vector for each text
+};
+
+// How the rows of a text become one vector.
+enum class Pooling : uint8_t {
+  kMean,   // the mean of all rows
+  kFirst,  // the first row: [CLS] of BERT
+  kLast,   // the last row
+};
+
 // The feed-forward part of a mixture of experts; num_experts is 0 if there is none.
 struct ExpertConfig {
   int num_experts = 0;
@@ -79,14 +93,16 @@ struct ModelConfig {
   int ffn_dim = 0;  // of the feed-forward part; 0 if all layers are mixtures of experts
   int vocab_size = 0;
   int context_length = 0;  // the model's own maximum, in tokens
+  kernels::NormKind norm_kind = kernels::NormKind::kRms;
   float norm_eps = 0;
-  int rotary_dim = 0;
+  int rotary_dim = 0;  // 0: no layer has a rope
   kernels::RopeKind rope_kind = kernels::RopeKind::kInterleaved;
   bool tied_embeddings = false;
 
   // Each part of a layer is x += residual_scale * post_norm(part(pre_norm(x))).
   bool pre_norms = true;
   bool post_norms = false;
+  bool stream_norms = false;  // instead of both, x = norm(x + part(x)): encoders
   float embedding_scale = 1;
   float residual_scale = 1;
   float logit_scale = 1;
@@ -103,7 +119,18 @@ struct ModelConfig {
   // Name of the norm tensor before the feed-forward part.
   std::string ffn_norm_name = "ffn_norm";
   kernels::GluKind glu = kernels::GluKind::kSilu;
+  bool has_ffn_gate = true;  // false: glu without a gate
+  bool ffn_bias = false;
   ExpertConfig experts;
+
+  // Of an encoder: what is added to the embeddings, and whether they are normalised then.
+  int num_token_types = 0;  // every text is of the first type; 0: the model has none
+  int num_positions = 0;    // learned positions; 0: the model has none
+  bool embedding_norm = false;
+  bool output_norm = true;  // in front of the output
+  // A row sees the later rows of its text, too, which are therefore in the same step.
+  bool sees_later_rows = false;
+  std::optional<Pooling> pooling = {};  // set if it was loaded for embeddings
 
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;  // [num_layers]
@@ -125,12 +152,22 @@ struct ConfigOptions {
   int context_tokens = 0;
   // Puts all layers into one KV group, with or without windows.
   bool one_kv_group = false;
+  // For embeddings each text is computed in one step, so that all layers share one layer of KV, and
+  // no output matrix is loaded.
+  Purpose purpose = Purpose::kText;
 };
+
+// Returns true if the file says how its rows become one vector, or is of an architecture that makes
+// embeddings only.
+bool MakesEmbeddings(const modelfile::ModelFile& file);
 
 // Fails with kUnsupported for an unknown architecture (detail lists the known ones) or a feature
 // that is missing here, and with kDataLoss if a key is missing or invalid.
 Result<ModelConfig> ReadModelConfig(const modelfile::ModelFile& file,
                                     const ConfigOptions& options = {});
+
+// Returns "mean", "cls" or "last", as files' users call them.
+std::string_view PoolingName(Pooling pooling);
 
 // Sets kv_groups, and kv_group and kv_layer of each layer, from the layers' windows.
 void GroupLayers(ModelConfig& config, bool one_kv_group);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -59,6 +60,9 @@ class WeightVisitor {
                               std::unique_ptr<kernels::FloatBuffer>& buffer) = 0;
   virtual Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                              EmbeddingTable& table) = 0;
+  // A table whose rows are kept as f32; one of a single row may be a vector.
+  virtual Result<void> Rows(const std::string& name, int64_t rows, int64_t columns,
+                            std::unique_ptr<kernels::FloatBuffer>& buffer) = 0;
   // A tensor that was read already with the configuration.
   virtual void KnownTensor(const std::string& name) = 0;
 
@@ -66,6 +70,10 @@ class WeightVisitor {
                       std::unique_ptr<kernels::Weight>& weight) {
     const RowSlice slice = {.rows = rows, .weight = &weight};
     return Slices(name, {columns, rows}, {&slice, 1});
+  }
+  Result<void> Norm(const std::string& name, int64_t size, NormWeights& norm) {
+    KVGATE_TRY_VOID(Vector(name + ".weight", {size}, norm.weight));
+    return Vector(name + ".bias", {size}, norm.bias);
   }
 };
 
@@ -87,6 +95,11 @@ class LayerVisit {
       KVGATE_TRY_VOID(Vector(config_.ffn_norm_name + ".weight", hidden_, weights_.ffn_norm));
     }
     KVGATE_TRY_VOID(config_.experts.num_experts > 0 ? Experts() : FeedForward());
+    if (config_.stream_norms) {
+      KVGATE_TRY_VOID(
+          visitor_.Norm(prefix_ + "attn_output_norm", hidden_, weights_.attn_stream_norm));
+      return visitor_.Norm(prefix_ + "layer_output_norm", hidden_, weights_.ffn_stream_norm);
+    }
     if (!config_.post_norms) return {};
     KVGATE_TRY_VOID(Vector("post_attention_norm.weight", hidden_, weights_.attn_post_norm));
     return Vector("post_ffw_norm.weight", hidden_, weights_.ffn_post_norm);
@@ -147,8 +160,14 @@ class LayerVisit {
                                  {.rows = ffn, .weight = &weights_.ffn_up}};
       KVGATE_TRY_VOID(visitor_.Slices(prefix_ + "ffn_up.weight", {hidden_, 2 * ffn}, slices));
     } else {
-      KVGATE_TRY_VOID(Matrix("ffn_gate.weight", ffn, hidden_, weights_.ffn_gate));
+      if (config_.has_ffn_gate) {
+        KVGATE_TRY_VOID(Matrix("ffn_gate.weight", ffn, hidden_, weights_.ffn_gate));
+      }
       KVGATE_TRY_VOID(Matrix("ffn_up.weight", ffn, hidden_, weights_.ffn_up));
+    }
+    if (config_.ffn_bias) {
+      KVGATE_TRY_VOID(Vector("ffn_up.bias", ffn, weights_.ffn_up_bias));
+      KVGATE_TRY_VOID(Vector("ffn_down.bias", hidden_, weights_.ffn_down_bias));
     }
     return Matrix("ffn_down.weight", hidden_, ffn, weights_.ffn_down);
   }
@@ -224,6 +243,17 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
                           WeightVisitor& visitor) {
   KVGATE_TRY_VOID(
       visitor.Table("token_embd.weight", config.vocab_size, config.hidden_dim, weights.token_embd));
+  if (config.num_positions > 0) {
+    KVGATE_TRY_VOID(visitor.Rows("position_embd.weight", config.num_positions, config.hidden_dim,
+                                 weights.position_embd));
+  }
+  if (config.num_token_types > 0) {
+    KVGATE_TRY_VOID(visitor.Rows("token_types.weight", config.num_token_types, config.hidden_dim,
+                                 weights.token_types));
+  }
+  if (config.embedding_norm) {
+    KVGATE_TRY_VOID(visitor.Norm("token_embd_norm", config.hidden_dim, weights.embedding_norm));
+  }
   weights.layers.resize(static_cast<size_t>(config.num_layers));
   for (int layer = 0; layer < config.num_layers; ++layer) {
     LayerWeights& layer_weights = weights.layers[static_cast<size_t>(layer)];
@@ -233,7 +263,13 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
        {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}) {
     visitor.KnownTensor(name);
   }
-  KVGATE_TRY_VOID(visitor.Vector("output_norm.weight", {config.hidden_dim}, weights.output_norm));
+  if (config.output_norm) {
+    KVGATE_TRY_VOID(visitor.Vector("output_norm.weight", {config.hidden_dim}, weights.output_norm));
+  }
+  if (config.pooling) {  // vectors are taken in front of the output
+    visitor.KnownTensor("output.weight");
+    return {};
+  }
   return visitor.Matrix(config.tied_embeddings ? "token_embd.weight" : "output.weight",
                         config.vocab_size, config.hidden_dim, weights.output);
 }
@@ -261,6 +297,12 @@ class CheckingVisitor final : public WeightVisitor {
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                      EmbeddingTable&) override {
     return Slices(name, {columns, rows}, {});
+  }
+  Result<void> Rows(const std::string& name, int64_t rows, int64_t columns,
+                    std::unique_ptr<kernels::FloatBuffer>&) override {
+    const GgufTensor* const tensor = file_.FindTensor(name);
+    const bool is_vector = rows == 1 && tensor != nullptr && tensor->dimensions.size() == 1;
+    return Slices(name, is_vector ? Dimensions{columns} : Dimensions{columns, rows}, {});
   }
   void KnownTensor(const std::string& name) override { seen_.insert(name); }
 
@@ -379,6 +421,20 @@ class LoadingVisitor final : public WeightVisitor {
     if (tensor.is_mapped()) DropPages(tensor.data);  // rows are read later, when tokens need them
     return {};
   }
+  Result<void> Rows(const std::string& name, int64_t rows, int64_t columns,
+                    std::unique_ptr<kernels::FloatBuffer>& buffer) override {
+    const GgufTensor& tensor = Use(name);
+    KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
+    std::vector<TokenId> all(static_cast<size_t>(rows));
+    std::iota(all.begin(), all.end(), 0);
+    KVGATE_TRY(buffer, backend_.AllocateFloats(all.size() * static_cast<size_t>(columns)));
+    backend_.EmbedRows(
+        {.dtype = dtype, .data = tensor.data.data(), .rows = rows, .columns = columns}, all,
+        buffer->data());
+    backend_.Synchronize();
+    weight_bytes_ += buffer->size() * sizeof(float);
+    return {};
+  }
   void KnownTensor(const std::string&) override {}
 
   size_t weight_bytes() const { return weight_bytes_; }
@@ -473,6 +529,13 @@ void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
     Put(out, layer.window);
     Put(out, layer.rope);
   }
+  if (!config.pooling) return;  // the rest is the same for all models that generate text
+  for (const int number : {static_cast<int>(*config.pooling), static_cast<int>(config.norm_kind),
+                           int{config.stream_norms}, int{config.has_ffn_gate}, int{config.ffn_bias},
+                           config.num_token_types, config.num_positions, int{config.embedding_norm},
+                           int{config.output_norm}, int{config.sees_later_rows}}) {
+    Put(out, number);
+  }
 }
 
 kernels::ExpertMatrices ViewOf(const ExpertMatrices& matrices) {
@@ -517,7 +580,7 @@ Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& 
   }
   weights.bytes = loading.weight_bytes();
   weights.digests = loading.Digests();
-  if (!config.tied_embeddings) {
+  if (!config.tied_embeddings || config.pooling) {
     const kernels::WeightView& table = weights.token_embd.view();
     weights.bytes += kernels::DTypeBytes(
         table.dtype, static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns));

@@ -32,6 +32,12 @@ struct ExpertWeights {
   std::unique_ptr<kernels::ExpertSet> set;         // view of all these; null without experts
 };
 
+// A norm of an encoder.
+struct NormWeights {
+  std::unique_ptr<kernels::FloatBuffer> weight;  // [hidden_dim]
+  std::unique_ptr<kernels::FloatBuffer> bias;    // [hidden_dim]
+};
+
 // Members that a model does not have are null.
 struct LayerWeights {
   std::unique_ptr<kernels::FloatBuffer> attn_norm;    // [hidden_dim]
@@ -53,7 +59,11 @@ struct LayerWeights {
   std::unique_ptr<kernels::Weight> ffn_up;                 // [ffn_dim, hidden_dim]
   std::unique_ptr<kernels::Weight> ffn_down;               // [hidden_dim, ffn_dim]
   std::unique_ptr<kernels::FloatBuffer> ffn_post_norm;     // [hidden_dim]
-  ExpertWeights experts;                                   // instead of ffn_gate, ffn_up, ffn_down
+  std::unique_ptr<kernels::FloatBuffer> ffn_up_bias;       // [ffn_dim]
+  std::unique_ptr<kernels::FloatBuffer> ffn_down_bias;     // [hidden_dim]
+  NormWeights attn_stream_norm;
+  NormWeights ffn_stream_norm;
+  ExpertWeights experts;  // instead of ffn_gate, ffn_up, ffn_down
 };
 
 // Returns null for a part that the model lacks.
@@ -67,9 +77,13 @@ using TensorDigests = std::vector<std::pair<uint64_t, uint64_t>>;
 struct ModelWeights {
   // [vocab_size, hidden_dim]; rows are read from the file when tokens need them
   EmbeddingTable token_embd;
+  std::unique_ptr<kernels::FloatBuffer> position_embd;  // [num_positions, hidden_dim], or null
+  std::unique_ptr<kernels::FloatBuffer> token_types;    // [num_token_types, hidden_dim], or null
+  NormWeights embedding_norm;                           // of an encoder
   std::vector<LayerWeights> layers;
-  std::unique_ptr<kernels::FloatBuffer> output_norm;  // [hidden_dim]
-  std::unique_ptr<kernels::Weight> output;            // [vocab_size, hidden_dim]
+  std::unique_ptr<kernels::FloatBuffer> output_norm;  // [hidden_dim], or null
+  // [vocab_size, hidden_dim]; null if the model was loaded for embeddings
+  std::unique_ptr<kernels::Weight> output;
   size_t bytes = 0;  // of all these; includes the embedding table only if it is not the output, too
   TensorDigests digests;
 };

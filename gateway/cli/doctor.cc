@@ -36,9 +36,11 @@
 #include "gateway/cli/server/server_target.h"
 #include "gateway/http/socket/listener_tls.h"
 #include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/local_embeddings.h"
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/machine_memory.h"
 #include "gateway/runtime/model_source.h"
+#include "gateway/runtime/settings.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/file/directory_lock.h"
 #include "store/file/secret_file.h"
@@ -325,12 +327,12 @@ std::string ExpertsOf(const model::ModelConfig& config) {
 std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& findings) {
   const Result<runtime::ModelSource> source = runtime::ModelSource::Of(config);
   const auto fail = [&](const Error& error) {
-    findings.push_back({Status::kFailure, "model",
-                        source ? fmt::format("{}: {}", source->label(), error.ToString())
-                               : error.ToString(),
-                        fmt::format("name a GGUF file or a Hugging Face folder with --model; "
-                                    "architectures are {}",
-                                    model::ArchitectureNames())});
+    findings.push_back(
+        {Status::kFailure, "model",
+         source ? fmt::format("{}: {}", source->label(), error.ToString()) : error.ToString(),
+         fmt::format("name a GGUF file or a Hugging Face folder with --model; "
+                     "architectures are {}",
+                     model::ArchitectureNames())});
     return std::nullopt;
   };
   if (!source) return fail(source.error());
@@ -625,10 +627,19 @@ Findings Diagnose(Result<config::Config> config, const server::TargetFlags& targ
   }
   const std::optional<std::string> server =
       CheckDataDirectory(*config, authorization.value_or(""), findings);
-  // Uses the same condition as serve for loading a model.
-  if (config->upstreams.empty() || !config->engine.model.empty()) {
+  // Uses the same conditions as serve for loading models.
+  if (const auto sorted = runtime::SortModels(config->engine); !sorted) {
+    findings.push_back({Status::kFailure, "model", sorted.error().detail, "name one of them"});
+  }
+  if (!config->engine.embedding_model.empty()) {
+    const auto said = runtime::DescribeEmbeddingModel(config->engine);
+    findings.push_back({said ? Status::kOk : Status::kFailure, "embeddings",
+                        said ? *said : said.error().detail,
+                        said ? "" : "name a GGUF file of a model that makes embeddings"});
+  }
+  if (runtime::HasLocalModel(*config)) {
     CheckEngine(*config, findings);
-  } else {
+  } else if (!config->engine.is_embedding_only) {
     findings.push_back({Status::kOk, "model", "none is loaded: upstreams answer"});
   }
   CheckListen(*config, server, findings);

@@ -20,6 +20,8 @@ struct Flag {
 constexpr Flag kEngineFlags[] = {
     {"--model", "engine", "model",
      "GGUF file or Hugging Face folder (default: the model that kvgate brings along)"},
+    {"--embedding-model", "engine", "embedding_model",
+     "GGUF file of a model that makes embeddings, beside the other one (default: none)"},
     {"--device", "engine", "device", "auto, cpu or cuda"},
     {"--numerics", "engine", "numerics", "invariant or, on CUDA, fast"},
     {"--context", "engine", "context",
@@ -90,11 +92,11 @@ void AddEngineFlags(CLI::App& app, ConfigFlags& flags) {
       },
       "keep KV in memory only");
   app.add_option_function<std::vector<std::string>>(
-      "--set",
-      [&flags](const std::vector<std::string>& settings) {
-        for (const std::string& setting : settings) AddSetting(setting, flags);
-      },
-      "TABLE.KEY=VALUE: any key of the configuration")
+         "--set",
+         [&flags](const std::vector<std::string>& settings) {
+           for (const std::string& setting : settings) AddSetting(setting, flags);
+         },
+         "TABLE.KEY=VALUE: any key of the configuration")
       ->allow_extra_args(false);  // else the last one takes the -- of `kvgate run` with it
 }
 

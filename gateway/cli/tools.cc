@@ -32,6 +32,7 @@ namespace {
 struct MakeModelFlags {
   model::MakeModelOptions options;
   std::string type = "f16";
+  std::string pooling;
   std::string out;
 };
 
@@ -39,6 +40,10 @@ Result<int> MakeModelFile(MakeModelFlags flags) {
   const model::WeightRecipe recipe = model::FindRecipe(flags.type).value();
   flags.options.dtype = recipe.dtype;
   flags.options.is_mixed = recipe.is_mixed;
+  for (const model::Pooling pooling :
+       {model::Pooling::kMean, model::Pooling::kFirst, model::Pooling::kLast}) {
+    if (flags.pooling == model::PoolingName(pooling)) flags.options.pooling = pooling;
+  }
   fmt::print(stderr, "making {} ...\n", flags.out);
   KVGATE_TRY_VOID(model::MakeModel(flags.options, flags.out));
   fmt::print("{}\n", flags.out);
@@ -131,7 +136,10 @@ void AddMakeModel(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<MakeModelFlags>();
   model::MakeModelOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("make-model", "Make a random-weight model of any shape");
-  command->add_option("--arch", options.architecture, model::ArchitectureNames())
+  command
+      ->add_option("--arch", options.architecture,
+                   model::ArchitectureNames() + "; for embeddings " +
+                       model::ArchitectureNames(model::Encoders()))
       ->capture_default_str();
   command->add_option("--layers", options.num_layers)->capture_default_str();
   command->add_option("--hidden", options.hidden_dim)->capture_default_str();
@@ -151,6 +159,10 @@ void AddMakeModel(CLI::App& app, Run& chosen) {
   command->add_option("--type", flags->type, "Format of the matrices; q4_k_m mixes q4_k and q6_k")
       ->check(CLI::IsMember(model::RecipeNames()))
       ->capture_default_str();
+  command
+      ->add_option("--pooling", flags->pooling,
+                   "for embeddings: mean, cls or last [text; of encoders mean]")
+      ->check(CLI::IsMember({"mean", "cls", "last"}));
   command->add_option("--seed", options.seed)->capture_default_str();
   command->add_option("--name", options.name, "general.name");
   command->add_option("--out", flags->out, "the GGUF file to write")->required();

@@ -96,6 +96,16 @@ constexpr Key kKeys[] = {
     {"server", "log_format",
      [](const Value& v, Config& c) { return SetChoice(v, kLogFormats, c.server.log_format); }},
     {"engine", "model", [](const Value& v, Config& c) { return SetString(v, c.engine.model); }},
+    {"engine", "embedding_model",
+     [](const Value& v, Config& c) { return SetString(v, c.engine.embedding_model); }},
+    {"engine", "embedding_context",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 1 << 20, c.engine.embedding_context);
+     }},
+    {"engine", "embedding_threads",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1024, c.engine.embedding_threads); }},
+    {"engine", "embedding_queue",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.engine.embedding_queue); }},
     {"engine", "device",
      [](const Value& v, Config& c) { return SetChoice(v, kDevices, c.engine.device); }},
     {"engine", "numerics",

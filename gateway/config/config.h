@@ -24,15 +24,20 @@ struct ServerConfig {
   // Without upstreams and keys, requests that carry a known provider's credential and name a model
   // of its go there with it (gateway/upstream/known_providers.json).
   bool known_providers = true;
-  int64_t drain_seconds = 30;     // grace for running requests at SIGTERM
-  std::string log_level = "info";          // debug, info, warning, error
-  std::string log_format = "text";         // text, json
+  int64_t drain_seconds = 30;       // grace for running requests at SIGTERM
+  std::string log_level = "info";   // debug, info, warning, error
+  std::string log_format = "text";  // text, json
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
 struct EngineConfig {
-  std::string model;  // a GGUF file; empty: the embedded default
+  std::string model;            // a GGUF file; empty: the embedded default
+  std::string embedding_model;  // a GGUF file that makes embeddings; empty: none
+  int embedding_context = 0;    // tokens of a text; 0: the model's own, 8192 at most
+  int embedding_threads = 0;    // 0: `threads`, and half of them beside a model that generates text
+  int embedding_queue = 256;    // requests for embeddings that wait; beyond: 503
+  bool is_embedding_only = false;  // not a key: `model` named one that makes embeddings
   // auto (a CUDA device if a usable one exists), cpu or cuda. Settings marked "by device" below get
   // their defaults when the device is known: gateway/runtime/machine/device.h.
   std::string device = "auto";

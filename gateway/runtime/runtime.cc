@@ -12,11 +12,13 @@
 #include "gateway/http/server.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/ledger/prices.h"
+#include "gateway/local/embeddings/published_provider.h"
 #include "gateway/local/maintenance.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/metrics/prompt_metrics.h"
 #include "gateway/proxy/host/host.h"
 #include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/local_embeddings.h"
 #include "gateway/runtime/local_engine.h"
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/start_failure.h"
@@ -172,6 +174,8 @@ Result<Beginning> Begin(Runtime::Options& options) {
   KVGATE_TRY(std::string admin_token, access::MakeAdminToken());
   KVGATE_TRY(ledger::Prices prices, ReadPrices(config));
   KVGATE_TRY(session::summary::SummaryPrompt summary_prompt, ReadSummaryPrompt(config));
+  // Whoever needs an engine hears from it that such a model generates nothing.
+  if (!options.needs_engine) KVGATE_TRY_VOID(SortModels(config.engine));
   if (HasEngine(options)) KVGATE_TRY_VOID(machine::ResolveDevice(config));
   DataTier tier = OpenDataTier(config);
   if (options.needs_disk && tier.directory == nullptr) {
@@ -248,6 +252,7 @@ class OpenRuntime final : public Runtime {
                   .limits = {.json_depth_max = config_.limits.json_depth},
                   .system_fingerprint = "kvgate-" KVGATE_VERSION,
                   .has_vllm_names = !config_.metrics.compat.empty(),  // there are no others
+                  .embeddings = HasEmbeddings() ? &embeddings_ : nullptr,
                   .has_local = HasEngine(options_)}) {}
 
   Result<void> Start() {
@@ -259,6 +264,7 @@ class OpenRuntime final : public Runtime {
       feed_.Collect(writer);
       budget_alerts_->Collect(writer);
       if (exporter_) exporter_->Collect(writer);
+      embeddings_.Collect(writer);
     });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.takes_requests) KVGATE_TRY_VOID(OpenHost());
@@ -266,6 +272,11 @@ class OpenRuntime final : public Runtime {
       KVGATE_TRY_VOID(OpenServer(config_.server.listen));
     }
     if (HasEngine(options_)) KVGATE_TRY_VOID(StartEngine());
+    if (HasEmbeddings()) {
+      KVGATE_TRY(auto provider, Loading<std::unique_ptr<local::embeddings::EmbeddingProvider>>(
+                                    [this] { return LoadEmbeddings(); }));
+      embeddings_.Publish(std::move(provider));
+    }
     Publish();
     return {};
   }
@@ -305,6 +316,7 @@ class OpenRuntime final : public Runtime {
   void Stop(const Pause& pause) override {
     maintenance_.reset();
     service_.BeginDrain();
+    embeddings_.BeginDrain();
     feed_.Close();
     if (host_) host_->BeginDrain();
     if (server_) {
@@ -332,6 +344,7 @@ class OpenRuntime final : public Runtime {
     options.requests.prompts = &prompts_;
     options.requests.sessions = &sessions_;
     options.requests.named_prompts = named_prompts_.get();
+    options.requests.embeddings = HasEmbeddings() ? &embeddings_ : nullptr;
     options.requests.keyring = tier_.keyring();
     if (options.requests.keyring == nullptr) {
       own_keyring_ = Keyring::Generate();
@@ -350,13 +363,24 @@ class OpenRuntime final : public Runtime {
     return {};
   }
 
-  Result<std::unique_ptr<LocalEngine>> Load() {
-    if (!options_.while_loading) return LoadNow();
-    auto loading = std::async(std::launch::async, [this] { return LoadNow(); });
+  bool HasEmbeddings() const { return !config_.engine.embedding_model.empty(); }
+
+  // Calls `load` on another thread if the caller wants to hear of it.
+  template <typename Loaded>
+  Result<Loaded> Loading(const std::function<Result<Loaded>()>& load) const {
+    if (!options_.while_loading) return load();
+    auto loading = std::async(std::launch::async, load);
     do {
       options_.while_loading();
     } while (loading.wait_for(kLoadingInterval) != std::future_status::ready);
     return loading.get();
+  }
+
+  Result<std::unique_ptr<local::embeddings::EmbeddingProvider>> LoadEmbeddings() const {
+    auto opened = OpenEmbeddings(config_.engine, HasEngine(options_));
+    if (opened || opened.error().code != ErrorCode::kOverloaded) return opened;
+    return machine::StartFailure(config_, machine::ReadProcessLimits(),
+                                 "memory (" + opened.error().detail + ")");
   }
 
   Result<std::unique_ptr<LocalEngine>> LoadNow() {
@@ -370,7 +394,7 @@ class OpenRuntime final : public Runtime {
   }
 
   Result<void> StartEngine() {
-    KVGATE_TRY(local_, Load());
+    KVGATE_TRY(local_, Loading<std::unique_ptr<LocalEngine>>([this] { return LoadNow(); }));
     KVGATE_TRY(auto provider, local_->MakeProvider(config_, &metrics_));
     provider_ = provider.get();
     sessions_.SetLocalModel({.context_tokens = provider->prompt_tokens_max(),
@@ -461,6 +485,7 @@ class OpenRuntime final : public Runtime {
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;
   std::unique_ptr<LocalEngine> local_;
+  local::embeddings::PublishedProvider embeddings_;
   service::Service service_;
   const local::LocalProvider* provider_ = nullptr;  // the service's
   std::unique_ptr<upstream::ExchangeLog> wrapped_log_;

@@ -30,6 +30,7 @@ void WarnOfKeys(const config::Config& config) {
 }  // namespace
 
 bool HasLocalModel(const config::Config& config) {
+  if (config.engine.is_embedding_only) return false;
   return config.upstreams.empty() || !config.engine.model.empty();
 }
 

@@ -15,7 +15,8 @@
 
 namespace kvgate::runtime {
 
-// With upstreams and without a named model a gateway only forwards and needs no engine.
+// With upstreams and without a named model a gateway only forwards and needs no engine, and neither
+// does one whose model makes embeddings.
 bool HasLocalModel(const config::Config& config);
 
 // Returns the address to listen on. Fails with kInvalidArgument for a public address without keys,

@@ -120,6 +120,12 @@ void WriteOne(std::string_view name, std::string_view type, std::string_view hel
   writer.Sample(name, {}, value);
 }
 
+// Returns null if there is no model for embeddings, or none yet.
+const local::embeddings::EmbeddingProvider* EmbeddingsOf(
+    const local::embeddings::PublishedProvider* published) {
+  return published == nullptr ? nullptr : published->get();
+}
+
 }  // namespace
 
 std::string Service::ListModels(const std::function<bool(std::string_view)>& may) const {
@@ -132,14 +138,25 @@ std::string Service::ListModels(const std::function<bool(std::string_view)>& may
       if (may(name)) WriteModel(name, local_->created_unix(), json);
     }
   }
+  if (const auto* const own = EmbeddingsOf(parts_.embeddings); own != nullptr) {
+    for (const std::string& name : own->names()) {
+      const bool is_listed = local_ready_.load() && local_->Serves(name);
+      if (!is_listed && may(name)) WriteModel(name, own->created_unix(), json);
+    }
+  }
   json.EndArray().EndObject();
   return out;
 }
 
 Result<std::string> Service::GetModel(std::string_view id) const {
-  KVGATE_TRY(const local::LocalProvider* local, Route(std::string(id)));
   std::string out;
   JsonWriter json(out);
+  const auto* const own = EmbeddingsOf(parts_.embeddings);
+  if (!ServesLocal(std::string(id)) && own != nullptr && own->Serves(id)) {
+    WriteModel(id, own->created_unix(), json);
+    return out;
+  }
+  KVGATE_TRY(const local::LocalProvider* local, Route(std::string(id)));
   // The model is returned under the requested name, because clients compare it with what they sent.
   WriteModel(id, local->created_unix(), json);
   return out;

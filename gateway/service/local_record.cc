@@ -63,7 +63,9 @@ void TakeTimes(const protocol::form::CompletionStats& stats, ledger::RequestTimi
 }  // namespace
 
 LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
-  const auto [endpoint, path] = EndpointOf(args.dialect);
+  const auto [endpoint, path] = args.is_embedding ? std::pair(upstream::wire::Endpoint::kEmbeddings,
+                                                              std::string_view("/v1/embeddings"))
+                                                  : EndpointOf(args.dialect);
   record_.id = args.request_id;
   record_.time_us = WallClock::NowUs();
   record_.endpoint = endpoint;
@@ -107,6 +109,33 @@ void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
 void LocalRecord::OnModel(std::string_view name) {
   record_.asked_model = record_.model == name ? "" : record_.model;
   record_.model = name;
+}
+
+void LocalRecord::OnNamed(std::string_view asked, std::string_view model) {
+  record_.model = model;
+  record_.asked_model = asked == model ? "" : asked;
+}
+
+void LocalRecord::OnVectors(const VectorStats& stats) {
+  finished_ = true;
+  record_.num_attempts = 1;
+  record_.status = 200;
+  record_.reported.Set(UsageField::kPromptTokens, static_cast<int64_t>(stats.num_tokens));
+  record_.reported.Set(UsageField::kTotalTokens, static_cast<int64_t>(stats.num_tokens));
+  record_.usage = Normalize(record_.reported, record_.endpoint);
+  record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
+  record_.timings.prefill_us = ToMicroseconds(stats.compute_seconds);
+  record_.tiers = ledger::TierTokens{.computed = static_cast<int64_t>(stats.num_tokens)};
+  End();
+}
+
+void LocalRecord::OnFailed(const Error& error) {
+  finished_ = true;
+  record_.num_attempts = 1;
+  record_.status = protocol::form::HttpStatus(error);
+  record_.outcome = "failed";
+  record_.error = error.detail;
+  End();
 }
 
 void LocalRecord::OnBody(std::string_view body) {

@@ -23,6 +23,7 @@ class LocalRecord {
   struct Args {
     ledger::Ledger* ledger = nullptr;  // null: nothing is kept
     protocol::form::Dialect dialect = protocol::form::Dialect::kChatCompletions;
+    bool is_embedding = false;  // of no dialect of generation
     std::string_view request_id;
     std::string tenant = {};
     std::string_view key = {};      // the name of the caller's [[key]]
@@ -41,6 +42,8 @@ class LocalRecord {
   void OnRequest(const protocol::form::CompletionRequest& request);
   // The engine's model has this name, whatever the request has called it.
   void OnModel(std::string_view name);
+  // A request for embeddings that names a model so, or none, and is answered by this one.
+  void OnNamed(std::string_view asked, std::string_view model);
   // Hashes the body, so it takes time with its size: call it while the engine works.
   void OnBody(std::string_view body);
   const std::string& tenant() const { return record_.tenant; }
@@ -51,6 +54,14 @@ class LocalRecord {
   void OnPrepared(Prompts& prompts, std::shared_ptr<upstream::ExchangePreparation> preparation);
   // `begun` says that a part of the answer has gone out under a status of success.
   void OnFinish(const protocol::form::FinishEvent& finish, bool begun);
+  struct VectorStats {
+    uint64_t num_tokens = 0;
+    double queue_seconds = 0;
+    double compute_seconds = 0;
+  };
+  // End a request for embeddings, with its vectors or without.
+  void OnVectors(const VectorStats& stats);
+  void OnFailed(const Error& error);
   // Returns why no more of the prompt was cached, as a JSON object; empty if that is unknown or no
   // tokens were lost.
   std::string BreakJson() const;

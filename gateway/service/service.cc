@@ -127,6 +127,7 @@ void Service::SetLocal(std::unique_ptr<local::LocalProvider> local) {
 
 bool Service::ready() const {
   if (draining_.load()) return false;
+  if (parts_.embeddings != nullptr && parts_.embeddings->get() == nullptr) return false;
   if (!parts_.has_local) return true;
   return local_ready_.load() && !local_->engine().Failure().has_value();
 }
@@ -141,6 +142,14 @@ bool IsOverload(const Error& error) {
 }
 
 Result<const local::LocalProvider*> Service::Route(const std::string& model) const {
+  const bool is_chat = local_ready_.load() && local_->Serves(model);
+  if (!is_chat && parts_.embeddings != nullptr && parts_.embeddings->Serves(model)) {
+    return MakeError(ErrorCode::kInvalidArgument, "service",
+                     fmt::format("The model '{}' makes embeddings (POST /v1/embeddings) and "
+                                 "generates no text.",
+                                 model),
+                     "model");
+  }
   if (!parts_.has_local) {
     return MakeError(ErrorCode::kNotFound, "service",
                      fmt::format("The model '{}' does not exist here.", model), "model");

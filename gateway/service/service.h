@@ -21,6 +21,7 @@
 #include "gateway/access/access.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/local/engine_metrics.h"
+#include "gateway/local/embeddings/published_provider.h"
 #include "gateway/local/event_stream.h"
 #include "gateway/local/local.h"
 #include "gateway/local/prefix_service.h"
@@ -140,7 +141,9 @@ class Service {
     std::string no_disk_reason = {};
     protocol::form::DecodeLimits limits = {};
     std::string system_fingerprint = {};
-    bool has_vllm_names = false;  // the metrics have the names of vLLM as well
+    bool has_vllm_names = false;             // the metrics have the names of vLLM as well
+    // Of a local model; null: none is configured.
+    const local::embeddings::PublishedProvider* embeddings = nullptr;
     bool has_local = true;  // a local model is loaded or loading; false if there are only upstreams
   };
   explicit Service(Parts parts);

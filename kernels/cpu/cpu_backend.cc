@@ -90,8 +90,8 @@ class CpuBackend final : public Backend {
   void DoScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
                         int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
-  void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-                 float* y) override;
+  void DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+              float* y) override;
   void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override;
   void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
@@ -239,11 +239,11 @@ void CpuBackend::DoMatMul(const float* x, int num_rows, std::span<const MatMulTa
   matmul_.Run(x, num_rows, tasks);
 }
 
-void CpuBackend::DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                           int64_t columns, float* y) {
+void CpuBackend::DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+                        float* y) {
   ForPieces(num_rows, columns, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      rows_.rms_norm(x + r * columns, weight, eps, columns, y + r * columns);
+      rows_.norm(x + r * columns, norm, columns, y + r * columns);
     }
   });
 }
@@ -349,7 +349,8 @@ void CpuBackend::DoAttention(const float* q, std::span<const SequenceRows> seque
 void CpuBackend::DoGlu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
   constexpr int64_t kExpWork = 4;
   ForPieces(static_cast<int64_t>(count), kExpWork, [&](int64_t begin, int64_t end) {
-    rows_.glu(kind, gate + begin, up + begin, static_cast<size_t>(end - begin), out + begin);
+    rows_.glu(kind, gate + begin, up == nullptr ? nullptr : up + begin,
+              static_cast<size_t>(end - begin), out + begin);
   });
 }
 

@@ -57,10 +57,11 @@ float SumOfSquares(const float* x, int64_t columns) {
   return sum;
 }
 
-void RmsNorm(const float* x, const float* weight, float eps, int64_t columns, float* y) {
+void RmsNorm(const float* x, const NormArgs& norm, int64_t columns, float* y) {
+  const float* const weight = norm.weight;
   const DF df;
   const float mean = SumOfSquares(x, columns) / static_cast<float>(columns);
-  const float scale = 1.0f / std::sqrt(mean + eps);
+  const float scale = 1.0f / std::sqrt(mean + norm.eps);
   const VF scales = hn::Set(df, scale);
   int64_t i = 0;
   for (; i + kStep <= columns; i += kStep) {
@@ -68,6 +69,59 @@ void RmsNorm(const float* x, const float* weight, float eps, int64_t columns, fl
     hn::StoreU(hn::Mul(scaled, hn::LoadU(df, weight + i)), df, y + i);
   }
   for (; i < columns; ++i) y[i] = x[i] * scale * weight[i];
+}
+
+// Adds term(x) in the order of SumOfSquares. `term` takes vectors of DSum.
+template <typename Term>
+HWY_INLINE float SumOfTerms(const float* x, int64_t columns, const Term& term) {
+  const simd::DSum df;
+  constexpr auto kSumStep = static_cast<int64_t>(hn::MaxLanes(df));
+  using V = hn::Vec<simd::DSum>;
+  V sums[4];
+  KVGATE_UNROLL
+  for (int j = 0; j < 4; ++j) sums[j] = hn::Zero(df);
+  int64_t i = 0;
+  for (; i + 4 * kSumStep <= columns; i += 4 * kSumStep) {
+    KVGATE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      sums[j] = hn::Add(sums[j], term(hn::LoadU(df, x + i + j * kSumStep)));
+    }
+  }
+  for (; i + kSumStep <= columns; i += kSumStep) {
+    sums[0] = hn::Add(sums[0], term(hn::LoadU(df, x + i)));
+  }
+  const V total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  float sum = hn::GetLane(hn::SumOfLanes(df, total));
+  for (; i < columns; ++i) sum += hn::GetLane(term(hn::Set(df, x[i])));
+  return sum;
+}
+
+// The variance is summed in a second pass over the differences, which does not cancel.
+void LayerNorm(const float* x, const NormArgs& norm, int64_t columns, float* y) {
+  using V = hn::Vec<simd::DSum>;
+  const auto count = static_cast<float>(columns);
+  const float mean = SumOfTerms(x, columns, [](V v) { return v; }) / count;
+  const V sum_means = hn::Set(simd::DSum(), mean);
+  const float squares = SumOfTerms(x, columns, [sum_means](V v) {
+    const V difference = hn::Sub(v, sum_means);
+    return hn::Mul(difference, difference);
+  });
+  const float scale = 1.0f / std::sqrt(squares / count + norm.eps);
+  const DF df;
+  const VF means = hn::Set(df, mean);
+  const VF scales = hn::Set(df, scale);
+  int64_t i = 0;
+  for (; i + kStep <= columns; i += kStep) {
+    const VF scaled = hn::Mul(hn::Sub(hn::LoadU(df, x + i), means), scales);
+    const VF weighted = hn::Mul(scaled, hn::LoadU(df, norm.weight + i));
+    hn::StoreU(hn::Add(weighted, hn::LoadU(df, norm.bias + i)), df, y + i);
+  }
+  for (; i < columns; ++i) y[i] = (x[i] - mean) * scale * norm.weight[i] + norm.bias[i];
+}
+
+void Norm(const float* x, const NormArgs& norm, int64_t columns, float* y) {
+  if (norm.kind == NormKind::kLayer) return LayerNorm(x, norm, columns, y);
+  RmsNorm(x, norm, columns, y);
 }
 
 // ---- rope -----------------------------------------------------------------------------------
@@ -137,6 +191,23 @@ HWY_INLINE VF Sigmoid(VF x) {
   return hn::Div(numerator, hn::Add(one, decay));
 }
 
+// Abramowitz & Stegun 7.1.26: erfc(z) = (a1 t + ... + a5 t^5) e^(-z^2) with t = 1 / (1 + p z), for
+// z >= 0, to 1.5e-7. Both halves of the distribution come from the tail, which does not cancel.
+HWY_INLINE VF Gelu(VF x) {
+  const DF df;
+  const VF z = hn::Mul(hn::Abs(x), hn::Set(df, 0.70710678118654752f));
+  const VF one = hn::Set(df, 1.0f);
+  const VF t = hn::Div(one, hn::MulAdd(z, hn::Set(df, 0.3275911f), one));
+  VF p = hn::Set(df, 1.061405429f);
+  p = hn::MulAdd(p, t, hn::Set(df, -1.453152027f));
+  p = hn::MulAdd(p, t, hn::Set(df, 1.421413741f));
+  p = hn::MulAdd(p, t, hn::Set(df, -0.284496736f));
+  p = hn::MulAdd(p, t, hn::Set(df, 0.254829592f));
+  const VF decay = simd::Exp(hn::Neg(hn::Mul(z, z)));
+  const VF tail = hn::Mul(hn::Mul(hn::Mul(p, t), decay), hn::Set(df, 0.5f));
+  return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(df)), tail, hn::Sub(one, tail)));
+}
+
 // The gate is multiplied with its sigmoid first, so that a vanishing gate gives 0 even for a huge
 // up.
 template <GluKind kKind>
@@ -151,6 +222,8 @@ HWY_INLINE VF GluOf(VF gate, VF up) {
     const VF bend = hn::MulAdd(square, hn::Set(df, 0.044715f), hn::Set(df, 1.0f));
     const VF u2 = hn::Mul(hn::Mul(gate, hn::Set(df, kTwoRootTwoOverPi)), bend);
     return hn::Mul(hn::Mul(gate, Sigmoid(u2)), up);
+  } else if constexpr (kKind == GluKind::kGelu) {
+    return hn::Mul(Gelu(gate), up);
   } else {
     // The value is the second operand: x86 min and max return the second one if one is NaN.
     const VF limit = hn::Set(df, 7.0f);
@@ -178,12 +251,27 @@ void GluRun(const float* gate, const float* up, size_t count, float* out) {
   }
 }
 
+void GeluRun(const float* x, size_t count, float* out) {
+  const DF df;
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(Gelu(hn::LoadU(df, x + i)), df, out + i);
+  if (i < count) {
+    HWY_ALIGN float values[kLanes] = {};
+    std::copy(x + i, x + count, values);
+    hn::Store(Gelu(hn::Load(df, values)), df, values);
+    std::copy(values, values + (count - i), out + i);
+  }
+}
+
 void Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
+  if (up == nullptr) return GeluRun(gate, count, out);
   switch (kind) {
     case GluKind::kSilu:
       return GluRun<GluKind::kSilu>(gate, up, count, out);
     case GluKind::kGeluTanh:
       return GluRun<GluKind::kGeluTanh>(gate, up, count, out);
+    case GluKind::kGelu:
+      return GluRun<GluKind::kGelu>(gate, up, count, out);
     case GluKind::kClampedSilu:
       return GluRun<GluKind::kClampedSilu>(gate, up, count, out);
   }
@@ -334,7 +422,7 @@ void NarrowToF8(const float* from, int64_t count, uint8_t* to) {
 }
 
 RowKernels MakeRowKernels() {
-  return {.rms_norm = RmsNorm,
+  return {.norm = Norm,
           .rope = Rope,
           .glu = Glu,
           .add_scaled = AddScaled,

@@ -11,8 +11,8 @@
 namespace kvgate::kernels::cpu {
 
 struct RowKernels {
-  // y[i] = weight[i] * (x[i] / sqrt(mean(x^2) + eps)); y may be x.
-  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t columns, float* y);
+  // As the operation of Backend, for one row; y may be x.
+  void (*norm)(const float* x, const NormArgs& norm, int64_t columns, float* y);
   // Rotates one token's heads in place; `table` is its [rotary_dim / 2, 2] of {cos, sin}.
   void (*rope)(float* x, const Backend::RopeArgs& args, const float* table);
   // As the operations of Backend; `out` may be `gate` or `up`.

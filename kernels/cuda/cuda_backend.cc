@@ -81,8 +81,8 @@ class CudaBackend final : public Backend {
                         int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
   void DoMixExperts(const ExpertMixTask& task) override;
-  void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-                 float* y) override;
+  void DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+              float* y) override;
   void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override;
   void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
@@ -327,10 +327,10 @@ void CudaBackend::DoMixExperts(const ExpertMixTask& task) {
   experts_->Mix(task);
 }
 
-void CudaBackend::DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                            int64_t columns, float* y) {
+void CudaBackend::DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+                         float* y) {
   Enter();
-  rows_.RmsNorm(x, weight, eps, num_rows, columns, y);
+  rows_.Norm(x, norm, num_rows, columns, y);
 }
 
 void CudaBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,

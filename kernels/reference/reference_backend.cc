@@ -39,8 +39,8 @@ class ReferenceBackend final : public Backend {
   void DoScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
                         int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
-  void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-                 float* y) override;
+  void DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+              float* y) override;
   void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override;
   void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
@@ -169,13 +169,22 @@ void ReferenceBackend::DoMatMul(const float* x, int num_rows, std::span<const Ma
   }
 }
 
-void ReferenceBackend::DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                                 int64_t columns, float* y) {
+void ReferenceBackend::DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+                              float* y) {
+  const auto count = static_cast<double>(columns);
   for (int r = 0; r < num_rows; ++r, x += columns, y += columns) {
-    double sum = 0;
-    for (int64_t i = 0; i < columns; ++i) sum += static_cast<double>(x[i]) * x[i];
-    const double inverse = 1.0 / std::sqrt(sum / static_cast<double>(columns) + eps);
-    for (int64_t i = 0; i < columns; ++i) y[i] = static_cast<float>(weight[i] * (x[i] * inverse));
+    double mean = 0;
+    if (norm.kind == NormKind::kLayer) {
+      for (int64_t i = 0; i < columns; ++i) mean += x[i];
+      mean /= count;
+    }
+    double squares = 0;
+    for (int64_t i = 0; i < columns; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const double inverse = 1.0 / std::sqrt(squares / count + norm.eps);
+    for (int64_t i = 0; i < columns; ++i) {
+      const double bias = norm.bias == nullptr ? 0 : norm.bias[i];
+      y[i] = static_cast<float>(norm.weight[i] * ((x[i] - mean) * inverse) + bias);
+    }
   }
 }
 
@@ -333,6 +342,8 @@ double GluOf(GluKind kind, double gate, double up) {
       const double u = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
       return Gated(gate, 2 * u) * up;
     }
+    case GluKind::kGelu:
+      return gate / 2 * std::erfc(-gate / std::numbers::sqrt2) * up;
     case GluKind::kClampedSilu: {
       const double clamped = std::min(gate, 7.0);
       return Gated(clamped, 1.702 * clamped) * (std::clamp(up, -7.0, 7.0) + 1);
@@ -343,7 +354,9 @@ double GluOf(GluKind kind, double gate, double up) {
 
 void ReferenceBackend::DoGlu(GluKind kind, const float* gate, const float* up, size_t count,
                              float* out) {
-  for (size_t i = 0; i < count; ++i) out[i] = static_cast<float>(GluOf(kind, gate[i], up[i]));
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = static_cast<float>(GluOf(kind, gate[i], up == nullptr ? 1 : up[i]));
+  }
 }
 
 void ReferenceBackend::DoAddScaled(const float* x, float factor, size_t count, float* y) {

@@ -206,9 +206,9 @@ class DeviceBackend final : public Backend {
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override {
     inner_->MatMul(x, num_rows, tasks);
   }
-  void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-                 float* y) override {
-    inner_->RmsNorm(x, weight, eps, num_rows, columns, y);
+  void DoNorm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+              float* y) override {
+    inner_->Norm(x, norm, num_rows, columns, y);
   }
   void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override {

@@ -129,8 +129,12 @@ TEST_F(BackendDeathTest, RowOperationsRefuseRowsThatAreNotThere) {
   EXPECT_DEATH(backend_->EmbedRows(view, before, output_.data()), "embedding row");
   const std::vector<int> rows{0};
   EXPECT_DEATH(backend_->GatherRows(floats_.data(), rows, 0, output_.data()), "columns");
-  EXPECT_DEATH(backend_->RmsNorm(floats_.data(), floats_.data(), 0, 0, 8, output_.data()),
-               "empty norm");
+  NormArgs norm = {.weight = floats_.data()};
+  EXPECT_DEATH(backend_->Norm(floats_.data(), norm, 0, 8, output_.data()), "empty norm");
+  norm.kind = NormKind::kLayer;
+  EXPECT_DEATH(backend_->Norm(floats_.data(), norm, 1, 8, output_.data()), "weights of a norm");
+  EXPECT_DEATH(backend_->Glu(GluKind::kSilu, floats_.data(), nullptr, 8, output_.data()),
+               "without a gate");
 }
 
 TEST_F(BackendDeathTest, MatMulRefusesMissingAndMismatchedOperands) {

@@ -202,31 +202,40 @@ TEST_P(Invariance, AMatMulTaskDoesNotFeelTheOthers) {
 constexpr int64_t kWidths[] = {3, 17, 64, 301};
 constexpr int kNumRows = 33;
 
-TEST_P(Invariance, ARmsNormRowHasTheSameBitsAlone) {
-  for (const int64_t columns : kWidths) {
-    const std::vector<float> x = HostileRows(kNumRows, columns, 121, 1e14f);
-    const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 122);
-    std::vector<float> want;
-    for (Backend* backend : Backends()) {
-      SCOPED_TRACE(testing::Message()
-                   << "RmsNorm columns " << columns << " threads " << backend->Info().num_threads);
-      TestFloats device_x(*backend, x);
-      TestFloats device_weight(*backend, weight);
-      TestFloats all(*backend, x.size());
-      backend->RmsNorm(device_x.data(), device_weight.data(), 1e-5f, kNumRows, columns, all.data());
-      if (want.empty()) want = all.Read();
-      ExpectSameBits(want, all.Read(), columns);
-      for (int row = 0; row < kNumRows; ++row) {
-        TestFloats one(*backend, RowsOf(x, row, 1, columns));
-        backend->RmsNorm(one.data(), device_weight.data(), 1e-5f, 1, columns, one.data());
-        ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
+TEST_P(Invariance, ANormalisedRowHasTheSameBitsAlone) {
+  for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+    for (const int64_t columns : kWidths) {
+      const std::vector<float> x = HostileRows(kNumRows, columns, 121, 1e14f);
+      const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 122);
+      const std::vector<float> bias = NormalValues(static_cast<size_t>(columns), 120);
+      std::vector<float> want;
+      for (Backend* backend : Backends()) {
+        SCOPED_TRACE(testing::Message() << "Norm " << static_cast<int>(kind) << " columns "
+                                        << columns << " threads " << backend->Info().num_threads);
+        TestFloats device_x(*backend, x);
+        TestFloats device_weight(*backend, weight);
+        TestFloats device_bias(*backend, bias);
+        const NormArgs norm = {.kind = kind,
+                               .weight = device_weight.data(),
+                               .bias = kind == NormKind::kLayer ? device_bias.data() : nullptr,
+                               .eps = 1e-5f};
+        TestFloats all(*backend, x.size());
+        backend->Norm(device_x.data(), norm, kNumRows, columns, all.data());
+        if (want.empty()) want = all.Read();
+        ExpectSameBits(want, all.Read(), columns);
+        for (int row = 0; row < kNumRows; ++row) {
+          TestFloats one(*backend, RowsOf(x, row, 1, columns));
+          backend->Norm(one.data(), norm, 1, columns, one.data());
+          ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
+        }
       }
     }
   }
 }
 
 TEST_P(Invariance, AGluRowHasTheSameBitsAlone) {
-  for (const GluKind kind : {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kClampedSilu}) {
+  for (const GluKind kind :
+       {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kGelu, GluKind::kClampedSilu}) {
     for (const int64_t columns : kWidths) {
       std::vector<float> gate = HostileRows(kNumRows, columns, 123);
       for (size_t i = 0; i < gate.size(); i += 5) gate[i] *= 30;  // into the sigmoid's tails

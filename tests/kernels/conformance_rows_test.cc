@@ -110,18 +110,61 @@ TEST_P(RowsConformance, RmsNormIsCloseForEveryWidth) {
         const std::vector<float> x = HostileRows(num_rows, columns, 41, 1e14f);
         const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 42);
         std::vector<float> want(x.size());
-        reference_->RmsNorm(x.data(), weight.data(), eps, num_rows, columns, want.data());
+        reference_->Norm(x.data(), {.weight = weight.data(), .eps = eps}, num_rows, columns,
+                         want.data());
         TestFloats device_x(*backend_, x);
         TestFloats device_weight(*backend_, weight);
         TestFloats y(*backend_, x.size());
-        backend_->RmsNorm(device_x.data(), device_weight.data(), eps, num_rows, columns, y.data());
+        const NormArgs norm = {.weight = device_weight.data(), .eps = eps};
+        backend_->Norm(device_x.data(), norm, num_rows, columns, y.data());
         const std::vector<float> got = y.Read();
         ExpectRowsClose(want, got, columns, 5e-6);
-        backend_->RmsNorm(device_x.data(), device_weight.data(), eps, num_rows, columns,
-                          device_x.data());
+        backend_->Norm(device_x.data(), norm, num_rows, columns, device_x.data());
         ExpectSameBits(got, device_x.Read(), columns);
       }
     }
+  }
+}
+
+TEST_P(RowsConformance, LayerNormIsCloseForEveryWidth) {
+  for (const int64_t columns : {17, 64, 288, 896, 1001}) {
+    for (const int num_rows : {1, 5, 33}) {
+      SCOPED_TRACE(testing::Message() << "LayerNorm rows " << num_rows << " columns " << columns);
+      // Rows whose mean is far from zero show whether the variance cancels.
+      std::vector<float> x = NormalValues(static_cast<size_t>(num_rows * columns), 43);
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] += static_cast<float>(i / static_cast<size_t>(columns) % 5) * 10;
+      }
+      const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 44);
+      const std::vector<float> bias = NormalValues(static_cast<size_t>(columns), 45);
+      NormArgs norm = {
+          .kind = NormKind::kLayer, .weight = weight.data(), .bias = bias.data(), .eps = 1e-12f};
+      std::vector<float> want(x.size());
+      reference_->Norm(x.data(), norm, num_rows, columns, want.data());
+      TestFloats device_x(*backend_, x);
+      TestFloats device_weight(*backend_, weight);
+      TestFloats device_bias(*backend_, bias);
+      TestFloats y(*backend_, x.size());
+      norm.weight = device_weight.data();
+      norm.bias = device_bias.data();
+      backend_->Norm(device_x.data(), norm, num_rows, columns, y.data());
+      const std::vector<float> got = y.Read();
+      ExpectRowsClose(want, got, columns, 1e-5);  // a mean of 40 is rounded to 4e-6
+      backend_->Norm(device_x.data(), norm, num_rows, columns, device_x.data());
+      ExpectSameBits(got, device_x.Read(), columns);
+    }
+  }
+}
+
+TEST_P(RowsConformance, GeluWithoutAGateIsTheUnitOfOne) {
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{8}, size_t{1003}}) {
+    const std::vector<float> x = NormalValues(count, 46);
+    TestFloats device_x(*backend_, x);
+    TestFloats ones(*backend_, std::vector<float>(count, 1.0f));
+    TestFloats out(*backend_, count);
+    backend_->Glu(GluKind::kGelu, device_x.data(), ones.data(), count, out.data());
+    backend_->Glu(GluKind::kGelu, device_x.data(), nullptr, count, device_x.data());
+    ExpectSameBits(out.Read(), device_x.Read(), static_cast<int64_t>(count));
   }
 }
 
@@ -193,7 +236,8 @@ TEST_P(RowsConformance, RopeRotatesTheRightPairsAndLeavesTheRest) {
   }
 }
 
-constexpr GluKind kGluKinds[] = {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kClampedSilu};
+constexpr GluKind kGluKinds[] = {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kGelu,
+                                 GluKind::kClampedSilu};
 
 TEST_P(RowsConformance, GluIsCloseOverTheWholeRange) {
   std::vector<float> gate;
@@ -218,8 +262,12 @@ TEST_P(RowsConformance, GluIsCloseOverTheWholeRange) {
         // Below 1e-36 the sigmoid is a denormal, which a backend may flush. In the other kinds the
         // argument of the sigmoid is rounded, which matters if it is far below zero.
         const bool exact = kind == GluKind::kSilu;
-        const double limit = (exact ? 2e-6 : 4e-6) * std::abs(static_cast<double>(want[i])) +
-                             (exact ? 1e-36 : 1e-9) * 100;
+        double limit = (exact ? 2e-6 : 4e-6) * std::abs(static_cast<double>(want[i])) +
+                       (exact ? 1e-36 : 1e-9) * 100;
+        // The error of its distribution function, as far as that is not 0.
+        if (kind == GluKind::kGelu && gate[i] > -8) {
+          limit += 2e-7 * std::abs(static_cast<double>(gate[i]) * up[i]);
+        }
         ASSERT_NEAR(want[i], got[i], limit)
             << "Glu " << static_cast<int>(kind) << " gate " << gate[i] << " up " << up[i];
       }

@@ -9,6 +9,7 @@
 #include "engine/text/tokenizer/json_tokenizer.h"
 #include "engine/text/tokenizer/spm_tokenizer.h"
 #include "engine/text/tokenizer/unigram_tokenizer.h"
+#include "engine/text/tokenizer/word_piece_tokenizer.h"
 
 namespace kvgate::tokenizer {
 
@@ -20,10 +21,11 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const modelfile::ModelFile& f
   if (model == "llama") return SpmTokenizer::Load(file);
   if (model == "gpt2" || model == "gemma4") return BpeTokenizer::Load(file);
   if (model == "t5") return UnigramTokenizer::Load(file);
+  if (model == "bert") return WordPieceTokenizer::Load(file);
   return MakeError(ErrorCode::kUnsupported, "tokenizer",
                    fmt::format("tokenizer.ggml.model '{}' is not supported; supported are llama "
-                               "(SentencePiece BPE), gpt2 and gemma4 (BPE by merges) and t5 "
-                               "(SentencePiece Unigram)",
+                               "(SentencePiece BPE), gpt2 and gemma4 (BPE by merges), t5 "
+                               "(SentencePiece Unigram) and bert (WordPiece)",
                                model));
 }
 

@@ -58,6 +58,11 @@ bool RequestRouter::RunsLocally() const {
   const upstream::Upstreams& upstreams = *request_.targets().upstreams;
   const std::string& model = request_.scan().model;
   if (upstreams.empty()) return true;
+  // A model that only makes embeddings is refused here, where that can be said.
+  const auto* const embeddings = request_.environment().options.embeddings;
+  if (embeddings != nullptr && embeddings->Serves(model) && !service.ServesLocal(model)) {
+    return request_.Header("x-kvgate-upstream").empty();
+  }
   if (!service.has_local() || !request_.Header("x-kvgate-upstream").empty()) return false;
   if (service.ServesLocal(model)) return true;
   // A body that is encoded and unreadable is left to an upstream instead of the local model.

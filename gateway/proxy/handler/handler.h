@@ -18,7 +18,8 @@ class Handler {
 
 // A model generates an answer, or counts the tokens of its prompt: the local one or an upstream's.
 const Handler& Generation();
-// An upstream answers, if there is one; else embeddings are refused.
+// The local model for embeddings answers what names it, or no model; else an upstream, if there is
+// one.
 const Handler& Embeddings();
 // Paths that are none of the gateway's, for upstreams that take them.
 const Handler& UnknownPath();

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/proxy/handler/embedding/local_embeddings.h"
 #include "gateway/proxy/handler/generation.h"
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/proxy/handler/own_data.h"
@@ -25,6 +26,13 @@ using Clock = SteadyClock;
 // A list that takes longer is left out, so that the others are not delayed.
 constexpr std::chrono::seconds kListTimeout{5};
 constexpr size_t kListBytesMax = size_t{8} << 20;
+
+// Returns true if there is a local model for embeddings and it has loaded.
+bool HasLocalEmbeddings(const RequestContext& request) {
+  const local::embeddings::PublishedProvider* const local =
+      request.environment().options.embeddings;
+  return local != nullptr && local->get() != nullptr;
+}
 
 // Keeps an exchange within its time, and ends it if the client leaves.
 class ExchangeWatcher final : public request::Watcher {
@@ -133,6 +141,7 @@ class ModelListHandler final : public Handler {
     // may use all of it.
     const access::GatewayKeys::Key* const key = request.caller().key();
     const bool is_alone = upstreams.size() == 1 && !request.environment().service.has_local() &&
+                          !HasLocalEmbeddings(request) &&
                           upstreams.front()->dialect() == request.kind().dialect &&
                           (key == nullptr || key->serves_all());
     if (is_alone) {
@@ -153,8 +162,11 @@ class ModelListHandler final : public Handler {
 class OneModelHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
-    if (!request.targets().upstreams->empty() &&
-        !request.environment().service.ServesLocal(request.place().argument)) {
+    const std::string& model = request.place().argument;
+    const bool is_local =
+        request.environment().service.ServesLocal(model) ||
+        (HasLocalEmbeddings(request) && request.environment().options.embeddings->Serves(model));
+    if (!request.targets().upstreams->empty() && !is_local) {
       RequestRouter router(request);
       co_await router.Forward(/*is_unknown_path=*/false);
     } else {
@@ -163,14 +175,68 @@ class OneModelHandler final : public Handler {
   }
 };
 
+// Who makes a request's embeddings.
+enum class Maker : uint8_t {
+  kLocal,
+  kUpstream,
+  kLoading,    // the local model, which is not there yet
+  kGenerator,  // the local model that generates text, which makes none
+  kNobody,
+};
+
+// As for generation, a body that names no model means the local one. REQUIRES: Scan.
+Maker MakerOf(RequestContext& request) {
+  const bool has_upstreams = !request.targets().upstreams->empty();
+  if (has_upstreams && !request.Header("x-kvgate-upstream").empty()) return Maker::kUpstream;
+  const bool is_unreadable = request.body().is_encoded() && !request.body().is_decoded();
+  if (has_upstreams && is_unreadable) return Maker::kUpstream;
+  const local::embeddings::PublishedProvider* const local =
+      request.environment().options.embeddings;
+  const std::string& model = request.scan().model;
+  if (HasLocalEmbeddings(request)) {
+    if (!has_upstreams || model.empty() || local->Serves(model)) {
+      const bool is_chat =
+          !local->Serves(model) && request.environment().service.ServesLocal(model);
+      return is_chat ? Maker::kGenerator : Maker::kLocal;
+    }
+  } else if (local != nullptr && !has_upstreams) {
+    return Maker::kLoading;
+  }
+  if (request.environment().service.ServesLocal(model)) return Maker::kGenerator;
+  return has_upstreams ? Maker::kUpstream : Maker::kNobody;
+}
+
+Error NoEmbeddingsOf(const std::string& model) {
+  return MakeError(ErrorCode::kInvalidArgument, "proxy",
+                   fmt::format("The model '{}' generates text and makes no embeddings; "
+                               "engine.embedding_model names one that does.",
+                               model),
+                   "model");
+}
+
 class EmbeddingsHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
-    if (!request.targets().upstreams->empty()) {
+    const Result<void> scanned = co_await request.Scan();
+    if (!scanned) {
+      Error error = scanned.error();
+      co_await request.Refuse(std::move(error));
+      co_return;
+    }
+    const Maker maker = MakerOf(request);
+    if (maker == Maker::kLocal) {
+      co_await embedding::AnswerLocally(request);
+    } else if (maker == Maker::kUpstream) {
       RequestRouter router(request);
       co_await router.Forward(/*is_unknown_path=*/false);
-    } else {
+    } else if (maker == Maker::kNobody) {
       co_await ServeOwnData(request);
+    } else {
+      Error error = maker == Maker::kGenerator
+                        ? NoEmbeddingsOf(request.scan().model)
+                        : MakeError(ErrorCode::kUnavailable, "proxy",
+                                    "The model is still being loaded; try again in a moment.");
+      co_await request.Refuse(std::move(error));
     }
   }
 };

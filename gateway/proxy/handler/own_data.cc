@@ -208,7 +208,9 @@ Response Answer(const ServiceCall& call) {
     case Route::kModel:
       return ToResponse(service.GetModel(place.argument));
     case Route::kEmbeddings:
-      return request::StatusResponse(404, "There is no upstream here that could make embeddings.");
+      return request::StatusResponse(404,
+                                     "Nothing here makes embeddings: there is no upstream, and "
+                                     "engine.embedding_model names no model.");
     case Route::kRequests:
       return ToResponse(service.ListRequests(call.caller, request::ParametersOf(call.target)));
     case Route::kRequest:

@@ -51,6 +51,8 @@ struct Options {
   session::Sessions* sessions = nullptr;
   // The prompts that requests name; null: there are none.
   session::prompts::NamedPrompts* named_prompts = nullptr;
+  // Makes embeddings with a local model; null: none is configured.
+  const local::embeddings::PublishedProvider* embeddings = nullptr;
   // Seals what clients carry for the gateway; null: it makes no compactions.
   const Keyring* keyring = nullptr;
   // Shows records as they are added; null: there are none.

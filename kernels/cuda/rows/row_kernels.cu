@@ -93,6 +93,7 @@ constexpr unsigned int kNormThreadsMax = 512;
 struct NormArgument {
   const float* x;
   const float* weight;
+  const float* bias;  // of a layer norm
   float* y;
   int64_t columns;
   uint32_t num_rows;
@@ -168,6 +169,28 @@ KVGATE_KERNEL void RmsNormKernel(NormArgument a) {
     const FloatRun weight = LoadRun(a.weight, begin, a.columns, is_aligned);
     StoreRun(Normalized(LoadRun(x, begin, a.columns, is_aligned), weight, scale), y, begin,
              a.columns, is_aligned);
+  }
+}
+
+// Normalises one row on a warp. Only encoders have this norm; its three passes read the row from
+// the cache.
+KVGATE_KERNEL void LayerNormKernel(NormArgument a) {
+  const uint32_t row =
+      blockIdx.x * (blockDim.x / kWarpLanes) + static_cast<uint32_t>(device::WarpIndex());
+  if (row >= a.num_rows) return;  // applies to the whole warp, and no barrier follows
+  const float* x = a.x + row * a.columns;
+  float* y = a.y + row * a.columns;
+  const auto count = static_cast<float>(a.columns);
+  float sum = 0;
+  for (int64_t i = LaneIndex(); i < a.columns; i += kWarpLanes) sum += x[i];
+  const float mean = WarpSum(sum) / count;
+  float squares = 0;
+  for (int64_t i = LaneIndex(); i < a.columns; i += kWarpLanes) {
+    squares = device::Fma(x[i] - mean, x[i] - mean, squares);
+  }
+  const float scale = 1.0f / sqrtf(WarpSum(squares) / count + a.eps);
+  for (int64_t i = LaneIndex(); i < a.columns; i += kWarpLanes) {
+    y[i] = (x[i] - mean) * scale * a.weight[i] + a.bias[i];
   }
 }
 
@@ -296,6 +319,8 @@ KVGATE_DEVICE float GluOf(float gate, float up, float) {
     constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
     const float bend = device::Fma(gate * gate, 0.044715f, 1.0f);
     return gate * Sigmoid(gate * kTwoRootTwoOverPi * bend) * up;
+  } else if constexpr (kKind == GluKind::kGelu) {
+    return gate * (0.5f * erfcf(gate * -0.70710678118654752f)) * up;
   } else {
     const float g = gate > 7.0f ? 7.0f : gate;  // NaN stays NaN
     const float u = up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up;
@@ -303,6 +328,7 @@ KVGATE_DEVICE float GluOf(float gate, float up, float) {
   }
 }
 
+KVGATE_DEVICE float GeluOf(float x, float, float) { return GluOf<GluKind::kGelu>(x, 1.0f, 0); }
 // Product and sum are rounded separately.
 KVGATE_DEVICE float AddScaledOf(float x, float y, float factor) { return y + x * factor; }
 KVGATE_DEVICE float ScaleOf(float x, float, float factor) { return x * factor; }
@@ -312,6 +338,7 @@ template <GluKind kKind>
 KVGATE_KERNEL void GluKernel(ValuesArgument a) {
   ForValues<GluOf<kKind>>(a);
 }
+KVGATE_KERNEL void GeluKernel(ValuesArgument a) { ForValues<GeluOf>(a); }
 KVGATE_KERNEL void AddScaledKernel(ValuesArgument a) { ForValues<AddScaledOf>(a); }
 KVGATE_KERNEL void ScaleKernel(ValuesArgument a) { ForValues<ScaleOf>(a); }
 KVGATE_KERNEL void SoftCapKernel(ValuesArgument a) { ForValues<SoftCapOf>(a); }
@@ -401,18 +428,20 @@ void RowKernels::ScatterAddRows(const float* x, std::span<const int> rows,
   stream_.Launch(&ScatterAddKernel, ShapeFor(num_targets * runs_per_row), argument);
 }
 
-void RowKernels::RmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                         int64_t columns, float* y) {
+void RowKernels::Norm(const float* x, const NormArgs& norm, int num_rows, int64_t columns,
+                      float* y) {
   const NormArgument argument{.x = x,
-                              .weight = weight,
+                              .weight = norm.weight,
+                              .bias = norm.bias,
                               .y = y,
                               .columns = columns,
                               .num_rows = static_cast<uint32_t>(num_rows),
-                              .eps = eps,
-                              .is_aligned = AreRunsAligned(columns, x, weight, y)};
-  if (columns <= kWarpColumnsMax) {
+                              .eps = norm.eps,
+                              .is_aligned = AreRunsAligned(columns, x, norm.weight, y)};
+  const bool is_layer = norm.kind == NormKind::kLayer;
+  if (is_layer || columns <= kWarpColumnsMax) {
     constexpr unsigned int kRows = kThreads / kWarpLanes;
-    stream_.Launch(&RmsNormKernel<true>,
+    stream_.Launch(is_layer ? &LayerNormKernel : &RmsNormKernel<true>,
                    {.grid = dim3((argument.num_rows + kRows - 1) / kRows), .threads = kThreads},
                    argument);
     return;
@@ -467,7 +496,9 @@ void RowKernels::Glu(GluKind kind, const float* gate, const float* up, size_t co
   if (count == 0) return;
   void (*kernel)(ValuesArgument) = &GluKernel<GluKind::kSilu>;
   if (kind == GluKind::kGeluTanh) kernel = &GluKernel<GluKind::kGeluTanh>;
+  if (kind == GluKind::kGelu) kernel = up == nullptr ? &GeluKernel : &GluKernel<GluKind::kGelu>;
   if (kind == GluKind::kClampedSilu) kernel = &GluKernel<GluKind::kClampedSilu>;
+  if (up == nullptr) up = gate;  // is not read
   stream_.Launch(kernel, ShapeFor(RunsOf(static_cast<int64_t>(count))),
                  ValuesOf(gate, up, 0, count, out));
 }

@@ -25,8 +25,7 @@ class RowKernels {
   void GatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y);
   void ScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
                       int64_t columns, float* y);
-  void RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
-               float* y);
+  void Norm(const float* x, const NormArgs& norm, int num_rows, int64_t columns, float* y);
   void RopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                  float* table);
   void Rope(float* x, int num_rows, const Backend::RopeArgs& args, const float* table);

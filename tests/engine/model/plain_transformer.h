@@ -39,10 +39,10 @@ class PlainTransformer {
   // later.
   using Sees = std::function<bool(size_t, size_t)>;
 
-  // Returns the logits of every position. Without `sees`, a token attends to all earlier ones that
-  // are inside its window.
-  std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens,
-                                       const Sees& sees = nullptr) const {
+  // Returns the normalised row of every position in front of the output. Without `sees`, a token
+  // attends to all earlier ones that are inside its window.
+  std::vector<std::vector<double>> Rows(const std::vector<int32_t>& tokens,
+                                        const Sees& sees = nullptr) const {
     double multiplier = 1;
     if (shape_.is_gemma()) multiplier = std::sqrt(static_cast<double>(shape_.hidden));
     if (shape_.is_granite()) multiplier = kPlainEmbeddingMultiplier;
@@ -57,10 +57,17 @@ class PlainTransformer {
       Attention(layer, prefix, sees, xs);
       for (std::vector<double>& x : xs) FeedForward(prefix, x);
     }
+    for (std::vector<double>& x : xs) x = Norm("output_norm.weight", x);
+    return xs;
+  }
+
+  // Returns the logits of every position.
+  std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens,
+                                       const Sees& sees = nullptr) const {
     std::vector<std::vector<double>> logits;
-    for (const std::vector<double>& x : xs) {
-      logits.push_back(Times(shape_.tied ? "token_embd.weight" : "output.weight",
-                             Norm("output_norm.weight", x), shape_.vocab));
+    for (const std::vector<double>& row : Rows(tokens, sees)) {
+      logits.push_back(
+          Times(shape_.tied ? "token_embd.weight" : "output.weight", row, shape_.vocab));
       for (double& logit : logits.back()) {
         if (shape_.is_granite()) logit /= kPlainLogitsScaling;
         if (shape_.is({"gemma2"})) logit = 30 * std::tanh(logit / 30);

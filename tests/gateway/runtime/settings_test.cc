@@ -23,6 +23,9 @@ TEST(SettingsTest, OnlyAGatewayWithUpstreamsAndNoNamedModelHasNoEngine) {
   EXPECT_FALSE(HasLocalModel(config));
   config.engine.model = "m.gguf";
   EXPECT_TRUE(HasLocalModel(config));
+  config = {};
+  config.engine.is_embedding_only = true;
+  EXPECT_FALSE(HasLocalModel(config));
 }
 
 TEST(SettingsTest, APublicAddressNeedsAKey) {

@@ -81,7 +81,7 @@ class AttentionBackend final : public Backend {
     Refuse();
   }
   void DoMatMul(const float*, int, std::span<const MatMulTask>) override { Refuse(); }
-  void DoRmsNorm(const float*, const float*, float, int, int64_t, float*) override { Refuse(); }
+  void DoNorm(const float*, const NormArgs&, int, int64_t, float*) override { Refuse(); }
   void DoRopeTable(std::span<const int>, std::span<const float>, float, float*) override {
     Refuse();
   }

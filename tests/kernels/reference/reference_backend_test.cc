@@ -100,13 +100,27 @@ TEST_F(ReferenceBackendTest, GatherRowsTakesRowsInTheOrderAsked) {
 TEST_F(ReferenceBackendTest, RmsNormDividesByTheRootOfTheMeanSquare) {
   std::vector<float> x{3, 4, 0, 0, 0, 0, 0, 0};
   const std::vector<float> weight{1, 2, 1, 1};
-  backend_->RmsNorm(x.data(), weight.data(), 0.0f, 1, 4, x.data());
+  backend_->Norm(x.data(), {.weight = weight.data()}, 1, 4, x.data());
   EXPECT_FLOAT_EQ(x[0], 1.2f);  // mean square 25 / 4, its root 2.5
   EXPECT_FLOAT_EQ(x[1], 3.2f);
   EXPECT_EQ(x[2], 0.0f);
   x = {1, 1, 1, 1};
-  backend_->RmsNorm(x.data(), weight.data(), 3.0f, 1, 4, x.data());
+  backend_->Norm(x.data(), {.weight = weight.data(), .eps = 3.0f}, 1, 4, x.data());
   EXPECT_FLOAT_EQ(x[0], 0.5f);  // eps is inside the root
+}
+
+TEST_F(ReferenceBackendTest, LayerNormCentresAndDividesByTheDeviation) {
+  std::vector<float> x{1, 3, 5, 7};  // mean 4, variance 5
+  const std::vector<float> weight{1, 2, 1, 1};
+  const std::vector<float> bias{0, 10, 0, -1};
+  backend_->Norm(
+      x.data(),
+      {.kind = NormKind::kLayer, .weight = weight.data(), .bias = bias.data(), .eps = 4.0f}, 1, 4,
+      x.data());
+  EXPECT_FLOAT_EQ(x[0], -1.0f);  // eps is inside the root: sqrt(5 + 4) = 3
+  EXPECT_FLOAT_EQ(x[1], 10 - 2.0f / 3);
+  EXPECT_FLOAT_EQ(x[2], 1.0f / 3);
+  EXPECT_FLOAT_EQ(x[3], 0.0f);
 }
 
 TEST_F(ReferenceBackendTest, RopeTableHoldsCosineAndSineOfTheAngle) {
@@ -161,6 +175,20 @@ TEST_F(ReferenceBackendTest, GeluIsHalfTheGateTimesOnePlusTanh) {
   EXPECT_FLOAT_EQ(out[2], static_cast<float>(-0.5 * (1 - tanh_one) * 3));
   EXPECT_FLOAT_EQ(out[3], 80.0f);
   EXPECT_EQ(out[4], 0.0f);
+}
+
+TEST_F(ReferenceBackendTest, ExactGeluWeighsByTheNormalDistribution) {
+  const std::vector<float> x{0, 1, -1, 40, -40};
+  const std::vector<float> up{5, 3, 3, 2, 2};
+  std::vector<float> out(5);
+  backend_->Glu(GluKind::kGelu, x.data(), nullptr, 5, out.data());
+  EXPECT_EQ(out[0], 0.0f);
+  EXPECT_FLOAT_EQ(out[1], 0.84134475f);  // the share below one standard deviation
+  EXPECT_FLOAT_EQ(out[2], -0.15865525f);
+  EXPECT_EQ(out[3], 40.0f);
+  EXPECT_NEAR(out[4], 0.0f, 1e-30);
+  backend_->Glu(GluKind::kGelu, x.data(), up.data(), 5, out.data());
+  EXPECT_FLOAT_EQ(out[1], 3 * 0.84134475f);
 }
 
 TEST_F(ReferenceBackendTest, ClampedSiluClampsGateAboveAndUpOnBothSides) {

@@ -132,6 +132,17 @@ std::string StripMarks(std::string_view text) {
   });
 }
 
+std::string StripNonspacingMarks(std::string_view text) {
+  return MapCharacters(text, [](char32_t c, std::string& out) {
+    if (CategoryOf(c) != UTF8PROC_CATEGORY_MN) AppendUtf8(c, out);
+  });
+}
+
+bool IsOther(char32_t c) {
+  const utf8proc_category_t category = CategoryOf(c);
+  return category == UTF8PROC_CATEGORY_CN || category >= UTF8PROC_CATEGORY_CC;
+}
+
 bool IsPunctuation(char32_t c) {
   if (c < 0x80) {
     return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||

@@ -31,8 +31,8 @@ TEST(VocabularyTest, SenselessFieldsAreRefusedByName) {
   empty.model = "gpt2";
   ExpectRefused(empty, "tokenizer.ggml.tokens");
   Fixture foreign = BpeFixture({});
-  foreign.model = "bert";
-  ExpectRefused(foreign, "'bert' is not supported; supported are llama");
+  foreign.model = "rwkv";
+  ExpectRefused(foreign, "'rwkv' is not supported; supported are llama");
   foreign.model = "gpt2";
   foreign.pre = "no-such";
   ExpectRefused(foreign, "no-such");
