@@ -37,6 +37,14 @@ struct PageQuery {
   std::string after;
 };
 
+Response AnswerMemory(const ServiceCall& call) {
+  return data::AnswerMemory({.sessions = call.sessions,
+                             .tenant = local::TenantOf(call.caller.credential),
+                             .route = call.route,
+                             .place = call.place,
+                             .body = call.body});
+}
+
 Response AnswerResponse(const ServiceCall& call) {
   session::Responses& responses = call.service.responses();
   const std::string& target = call.target;
@@ -174,13 +182,7 @@ Response Answer(const ServiceCall& call) {
     return call.route < Route::kConversations ? AnswerResponse(call) : AnswerConversation(call);
   }
   if (request::IsSession(call.route)) return AnswerSession(call);
-  if (request::IsMemory(call.route)) {
-    return data::AnswerMemory({.sessions = call.sessions,
-                               .tenant = local::TenantOf(call.caller.credential),
-                               .route = call.route,
-                               .place = place,
-                               .body = call.body});
-  }
+  if (request::IsMemory(call.route)) return AnswerMemory(call);
   if (request::IsNamedPrompt(call.route)) {
     return ToResponse(
         prompts::AnswerPrompts(call.named_prompts, {.place = place, .body = call.body}));
