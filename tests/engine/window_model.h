@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/model/model.h"
 #include "kernels/cpu/top_k.h"
 
@@ -108,6 +109,9 @@ class WindowModel final : public model::Model {
   }
   void ReadLogits(size_t index, std::span<float> logits) override {
     std::copy_n(logits_.data() + index * logits.size(), logits.size(), logits.data());
+  }
+  Result<void> ForwardRows(const model::StepInput&, std::span<float>) override {
+    KVGATE_CHECK(false, "it makes no embeddings");
   }
 
   // Returns the model's tokens after the prompt, without any engine.
