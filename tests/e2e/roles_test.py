@@ -163,7 +163,7 @@ class RolesCase(Case):
         raw = body
         if body is not None and not isinstance(body, bytes):
             raw = json.dumps(body).encode()
-        if method in ("POST", "PUT"):
+        if method in ("POST", "PUT", "PATCH"):
             fields.setdefault("Content-Type", "application/octet-stream"
                               if isinstance(body, bytes) else "application/json")
         connection = running.connect(60)
