@@ -22,8 +22,7 @@ void Shorten(size_t from, size_t to, std::vector<float>& values) {
   if (from == to) return;
   const size_t count = values.size() / from;
   for (size_t i = 0; i < count; ++i) {
-    std::copy_n(values.begin() + static_cast<ptrdiff_t>(i * from), to,
-                values.begin() + static_cast<ptrdiff_t>(i * to));
+    for (size_t k = 0; k < to; ++k) values[i * to + k] = values[i * from + k];
     embed::Normalize(std::span(values).subspan(i * to, to));
   }
   values.resize(count * to);
