@@ -6,20 +6,24 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace kvgate::modelfile {
 namespace {
 
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kSealTriesMax = 100;
+constexpr std::chrono::milliseconds kSealPause{20};
 
 Error FailureOf(std::string_view what, int error) {
   const bool is_full = error == ENOMEM || error == ENOSPC;
-  return MakeError(is_full ? ErrorCode::kOverloaded : ErrorCode::kIo, "model",
-                   fmt::format("cannot {} a file in memory: {}", what,
-                               std::generic_category().message(error)));
+  return MakeError(
+      is_full ? ErrorCode::kOverloaded : ErrorCode::kIo, "model",
+      fmt::format("cannot {} a file in memory: {}", what, std::generic_category().message(error)));
 }
 
 // Returns 0 or an errno.
@@ -33,6 +37,17 @@ int WriteAll(int descriptor, std::span<const std::byte> bytes) {
   return 0;
 }
 
+// Returns 0 or an errno. The kernel refuses for as long as it holds a page of the file itself, as
+// it does while it moves pages to make room.
+int Seal(int descriptor) {
+  for (int i = 0; i < kSealTriesMax; ++i) {
+    if (fcntl(descriptor, F_ADD_SEALS, kSeals) == 0) return 0;
+    if (errno != EBUSY) return errno;
+    std::this_thread::sleep_for(kSealPause);
+  }
+  return EBUSY;
+}
+
 }  // namespace
 
 Result<MemoryFile> MemoryFile::Make(const char* label, std::span<const std::byte> bytes) {
@@ -41,7 +56,7 @@ Result<MemoryFile> MemoryFile::Make(const char* label, std::span<const std::byte
   if (const int error = WriteAll(file.descriptor_, bytes); error != 0) {
     return FailureOf("write", error);
   }
-  if (fcntl(file.descriptor_, F_ADD_SEALS, kSeals) != 0) return FailureOf("seal", errno);
+  if (const int error = Seal(file.descriptor_); error != 0) return FailureOf("seal", error);
   return file;
 }
 
