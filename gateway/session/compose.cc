@@ -236,16 +236,14 @@ class Fitting {
     plan.event.from_message = place.message;
     plan.event.is_fold = true;
     plan.event.summary.reset();
-    const auto shown = memory::NextOf({.shown = composed_.history.memory_shown,
-                                       .now = composed_.memory_now,
-                                       .begins_anew = true});
-    plan.says_memory = shown.has_value();
-    if (shown) plan.memory = shown->entries;
+    plan.memory = memory::NextOf({.shown = composed_.history.memory_shown,
+                                  .now = composed_.memory_now,
+                                  .begins_anew = true});
     plan.folded.assign(all_.begin() + static_cast<std::ptrdiff_t>(rounds_[num_pinned_]),
                        all_.begin() + static_cast<std::ptrdiff_t>(end));
     PutSummary(plan.folded);
     // The event says the whole of memory, so that its changes are not said any more.
-    const std::vector<Message> said = Said(/*says_changes=*/!plan.says_memory);
+    const std::vector<Message> said = Said(/*says_changes=*/!plan.memory);
     plan.tail.assign(said.begin() + static_cast<std::ptrdiff_t>(end), said.end());
     return plan;
   }
@@ -301,8 +299,8 @@ void Add(const Addition& addition, Composed& composed) {
   }
   const std::optional<size_t> words = transcript::NewestWords(composed.input);
   if (!words) return;
-  log::History::Note note = log::NoteOf({.memory = addition.memory, .recalled = addition.recalled},
-                                        composed.old.size() + *words);
+  log::History::Note note =
+      log::NoteOf(addition.memory, addition.recalled, composed.old.size() + *words);
   if (!note.text().empty()) composed.notes.push_back(std::move(note));
 }
 

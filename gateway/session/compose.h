@@ -37,7 +37,6 @@ struct Composed {
 struct Addition {
   std::optional<memory::Shown> memory = {};
   std::optional<log::Recalled> recalled = {};
-  friend bool operator==(const Addition&, const Addition&) = default;
 };
 // `composed` is as ComposeTurns returned it. Where the input has no words of the user's, only the
 // whole of a memory has a place.
@@ -62,8 +61,7 @@ struct FoldPlan {
   size_t num_input = 0;                          // of those, the last ones, which are new
   std::vector<transcript::Message> folded = {};  // those that the summary will stand for
   std::vector<transcript::Message> tail = {};    // those behind them
-  memory::Entries memory = {};                   // as it stands in front of the tail
-  bool says_memory = false;                      // the event says so, too
+  std::optional<memory::Shown> memory = {};      // what the event says; in front of the tail
   int64_t tokens_max = 0;                        // that the summary may have
   bool has_room = false;                         // it may grow for some turns more
 };

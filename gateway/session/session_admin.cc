@@ -133,9 +133,7 @@ Result<std::string> SessionAdmin::MemoryOf(const Place& place) const {
 Result<void> SessionAdmin::SetMemory(const Place& place, std::string_view body) const {
   memory::MemoryBook* const book = sessions_.memory().book();
   if (book == nullptr || body.empty()) return {};
-  const auto set = [&](memory::Memory& kept) {
-    return memory::ReadBody(body, /*replaces=*/true, kept);
-  };
+  const auto set = [&](memory::Memory& kept) { return memory::ReadBody(body, kept); };
   KVGATE_TRY(const memory::Memory kept,
              book->Update({.tenant = place.tenant, .session = place.key}, set));
   return {};

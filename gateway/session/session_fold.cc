@@ -60,8 +60,8 @@ std::string SessionFold::NextBody() const {
   std::vector<Message> tail = args_.plan.tail;
   tail.insert(tail.end(), args_.answer.begin(), args_.answer.end());
   summary::PutInFront(args_.dialect, summary_.text, tail);
-  if (!args_.plan.memory.empty()) {
-    transcript::PutTextInFront(args_.dialect, memory::WholeText(args_.plan.memory), tail);
+  if (args_.plan.memory && !args_.plan.memory->entries.empty()) {
+    transcript::PutTextInFront(args_.dialect, memory::WholeText(args_.plan.memory->entries), tail);
   }
   std::vector<Message> messages = args_.plan.event.kept;
   messages.insert(messages.end(), std::make_move_iterator(tail.begin()),
@@ -108,9 +108,7 @@ Result<void> SessionFold::AppendTo(std::string_view key, std::string_view reques
   entry.compaction->tokens_after += std::min(summary_.tokens.output, args_.plan.tokens_max);
   entry.compaction->summary = summary_;
   entry.compaction->summary->request_id = request_id;
-  if (args_.plan.says_memory) {
-    entry.memory = memory::Shown{.is_whole = true, .entries = args_.plan.memory};
-  }
+  entry.memory = args_.plan.memory;
   return args_.log.Append(place, root.dialect, entry);
 }
 

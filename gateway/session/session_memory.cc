@@ -33,9 +33,9 @@ Result<Remembered> SessionMemory::Load(const LoadArgs& args) {
   Remembered remembered{.retrieves = args.retrieves.value_or(options_.retrieves)};
   const memory::MemoryBook::Place place{.tenant = args.place.tenant, .session = args.place.key};
   if (options_.book != nullptr) {
-    KVGATE_TRY(remembered.memory, options_.book->EntriesOf(place));
-    KVGATE_TRY(const memory::Memory own, options_.book->Get(place));
-    if (!args.retrieves && own.retrieves) remembered.retrieves = *own.retrieves;
+    KVGATE_TRY(memory::Memory holding, options_.book->Holding(place));
+    remembered.memory = std::move(holding.entries);
+    if (!args.retrieves && holding.retrieves) remembered.retrieves = *holding.retrieves;
   }
   if (remembered.retrieves && IsCompacted(args.stored)) {
     KVGATE_TRY(remembered.index, indexes_.Take({.tenant = place.tenant, .key = place.session},

@@ -90,15 +90,18 @@ Result<void> LoadTurns(const log::SessionLog& log, SessionTurn& turn) {
 }
 
 // FitWindow for a turn that says what is remembered.
-Result<std::string> FitRemembering(Sessions& sessions, SessionTurn& turn, const Composed& composed,
+Result<std::string> FitRemembering(Sessions& sessions, SessionTurn& turn, Composed composed,
                                    const Sessions::ComposeArgs& args) {
   Sessions::ComposeArgs fitted = args;
+  const memory::Entries said = composed.memory;
+  const std::vector<log::History::Note> notes = composed.notes;
   const auto fit = [&](Addition addition) {
-    Composed with = composed;
-    Add(addition, with);
+    composed.memory = said;
+    composed.notes = notes;
+    Add(addition, composed);
     turn.turn.memory = std::move(addition.memory);
     turn.turn.recalled = std::move(addition.recalled);
-    return sessions.FitWindow(turn, with, fitted);
+    return sessions.FitWindow(turn, composed, fitted);
   };
   const auto addition_of = [&](const log::Compaction* event) {
     return sessions.memory().AdditionOf({.remembered = turn.remembered,
@@ -177,8 +180,9 @@ Result<void> Sessions::Load(SessionTurn& turn) {
 Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) {
   KVGATE_TRY(Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
   composed.memory_now = turn.remembered.memory;
-  Result<std::string> body = args.is_forced ? FitWindow(turn, composed, args)
-                                            : FitRemembering(*this, turn, composed, args);
+  Result<std::string> body = args.is_forced
+                                 ? FitWindow(turn, composed, args)
+                                 : FitRemembering(*this, turn, std::move(composed), args);
   memory_.Release(turn.place(), std::move(turn.remembered));
   turn.remembered = {};
   if (!body) return body.error();

@@ -47,7 +47,7 @@ struct SessionTurn {
   std::string compaction = "none";  // x-kvgate-compaction
   // The prompt that its request names, or that the session has.
   std::optional<log::TurnPrompt> prompt = {};
-  std::optional<FoldPlan> fold;     // that is due
+  std::optional<FoldPlan> fold;  // that is due
   std::string received;  // the body as it came, without what names its session; if a fold is due
   // A stored response or an answer in a conversation, whose store writes its entry. Its session
   // has further branches, and nobody holds it.

@@ -48,4 +48,10 @@ inline constexpr SealedKind kNamedPromptKind = {.magic = 0x4d4e564b,  // "KVNM"
                                                 .source = "session.prompts",
                                                 .name = "a version of a prompt"};
 
+inline constexpr SealedKind kMemoryKind = {.magic = 0x4d4d564b,  // "KVMM"
+                                           .version = 1,
+                                           .purpose = "memory",
+                                           .source = "session.memory",
+                                           .name = "a memory"};
+
 }  // namespace kvgate::store::file

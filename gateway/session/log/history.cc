@@ -31,11 +31,11 @@ std::string History::Note::text() const {
   return changes.empty() || recalled.empty() ? changes + recalled : changes + "\n\n" + recalled;
 }
 
-History::Note NoteOf(const LoggedTurn& turn, size_t message) {
+History::Note NoteOf(const std::optional<memory::Shown>& memory,
+                     const std::optional<Recalled>& recalled, size_t message) {
   History::Note note{.message = message};
-  const bool says_changes = turn.memory && !turn.memory->is_whole;
-  if (says_changes) note.changes = memory::ChangesText(turn.memory->entries);
-  if (turn.recalled) note.recalled = turn.recalled->text;
+  if (memory && !memory->is_whole) note.changes = memory::ChangesText(memory->entries);
+  if (recalled) note.recalled = recalled->text;
   return note;
 }
 
@@ -62,9 +62,11 @@ size_t TakeMemory(std::span<const LoggedTurn> turns, const std::set<std::string_
 
 // Puts a turn's note into its place, if that message is among those that stay.
 void TakeNote(const LoggedTurn& turn, size_t skipped, bool says_changes, History& history) {
+  if (!turn.memory && !turn.recalled) return;
   const std::optional<size_t> words = transcript::NewestWords(turn.input);
   if (!words || *words < skipped) return;
-  History::Note note = NoteOf(turn, history.messages.size() + *words - skipped);
+  History::Note note =
+      NoteOf(turn.memory, turn.recalled, history.messages.size() + *words - skipped);
   if (!says_changes) note.changes.clear();
   if (note.changes.empty() && note.recalled.empty()) return;
   history.notes.push_back(std::move(note));
@@ -80,7 +82,6 @@ History HistoryOf(std::span<const LoggedTurn> turns) {
   History history;
   std::set<std::string_view> undone;
   for (const LoggedTurn& turn : turns) undone.insert(turn.undoes);
-  undone.erase("");
   const size_t whole_memory = TakeMemory(turns, undone, history);
   size_t first_turn = 0;
   uint64_t first_message = 0;

@@ -63,7 +63,8 @@ struct History {
 };
 
 // What a turn's prompt says in front of its newest words, which are the `message`-th.
-History::Note NoteOf(const LoggedTurn& turn, size_t message);
+History::Note NoteOf(const std::optional<memory::Shown>& memory,
+                     const std::optional<Recalled>& recalled, size_t message);
 
 // `turns` are a branch in order, from the first one that the newest of its events that counts
 // refers to, or from an earlier one.

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "gateway/session/transcript/bounded_json.h"
-#include "gateway/session/transcript/raw_object.h"
 
 namespace kvgate::session::memory {
 
 using protocol::form::JsonWriter;
-using transcript::RawObject;
+using transcript::Json;
 
 namespace {
 
@@ -23,19 +22,13 @@ Error NotKept() {
                    "cannot be written.");
 }
 
+Error NoObject() {
+  return MakeError(ErrorCode::kInvalidArgument, kSource, "The body is no JSON object.");
+}
+
 void WriteRetrieval(const Memory& memory, JsonWriter& json) {
   json.Key("retrieval");
   memory.retrieves ? json.Bool(*memory.retrieves) : json.Null();
-}
-
-// The first member of the body that no memory has; empty: it has none.
-std::string UnknownMember(std::string_view body) {
-  const auto json = transcript::ParseJson(body);
-  if (!json || !json->is_object()) return "";
-  for (const auto& member : json->items()) {
-    if (member.key() != "facts" && member.key() != "retrieval") return member.key();
-  }
-  return "";
 }
 
 }  // namespace
@@ -50,29 +43,28 @@ std::string ToBody(const Memory& memory) {
   return out;
 }
 
-Result<void> ReadBody(std::string_view body, bool replaces, Memory& memory) {
-  const auto object = transcript::IsTooDeep(body) ? std::nullopt : RawObject::Read(body);
-  if (!object)
-    return MakeError(ErrorCode::kInvalidArgument, kSource, "The body is no JSON object.");
-  if (const std::string unknown = UnknownMember(body); !unknown.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument, kSource,
-                     fmt::format("Unknown field '{}': a memory has facts and retrieval.", unknown),
-                     unknown);
+Result<void> ReadBody(std::string_view body, Memory& memory) {
+  const std::optional<Json> json = transcript::ParseJson(body);
+  if (!json || !json->is_object()) return NoObject();
+  Memory read{.updated_us = memory.updated_us};
+  for (const auto& [name, value] : json->items()) {
+    if (name == "facts") {
+      if (value.is_null()) continue;
+      KVGATE_TRY(read.entries, ReadEntries(transcript::Dump(value), name));
+    } else if (name == "retrieval") {
+      if (value.is_boolean()) read.retrieves = value.get<bool>();
+      if (value.is_boolean() || value.is_null()) continue;
+      return MakeError(ErrorCode::kInvalidArgument, kSource,
+                       "Invalid value for 'retrieval': true, false and null are known.", name);
+    } else {
+      return MakeError(
+          ErrorCode::kInvalidArgument, kSource,
+          fmt::format("Unknown field '{}': a memory has facts and retrieval.", name.substr(0, 64)),
+          name.substr(0, 64));
+    }
   }
-  if (replaces) memory = {.updated_us = memory.updated_us};
-  if (const std::string_view facts = object->At("facts"); !facts.empty()) {
-    KVGATE_TRY(const Entries changes, ReadEntries(facts, "facts"));
-    Apply(changes, memory.entries);
-  }
-  const std::string_view retrieval = object->At("retrieval");
-  if (retrieval == "true" || retrieval == "false") {
-    memory.retrieves = retrieval == "true";
-  } else if (!retrieval.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument, kSource,
-                     "Invalid value for 'retrieval': true, false and null are known.", "retrieval");
-  } else if (body.find("\"retrieval\"") != std::string_view::npos) {
-    memory.retrieves.reset();  // null
-  }
+  std::erase_if(read.entries, [](const Entry& entry) { return entry.value == "null"; });
+  memory = std::move(read);
   return {};
 }
 
@@ -87,8 +79,8 @@ Result<std::string> MemoryAdmin::Write(const Place& place, const Memory& memory)
     KVGATE_TRY(const Memory of_tenant, book_->Get({.tenant = place.tenant}));
     json.Key("tenant_facts");
     WriteEntries(of_tenant.entries, json);
-    WriteRetrieval(memory, json);
   }
+  WriteRetrieval(memory, json);
   json.Key("updated_at");
   memory.updated_us > 0 ? json.Integer(memory.updated_us / kMicroseconds) : json.Null();
   json.EndObject();
@@ -103,16 +95,19 @@ Result<std::string> MemoryAdmin::Show(const Place& place) const {
 
 Result<std::string> MemoryAdmin::Put(const Place& place, std::string_view body) const {
   if (book_ == nullptr) return NotKept();
-  KVGATE_TRY(const Memory memory, book_->Update(place, [&](Memory& changed) {
-    return ReadBody(body, /*replaces=*/true, changed);
-  }));
+  KVGATE_TRY(const Memory memory,
+             book_->Update(place, [&](Memory& changed) { return ReadBody(body, changed); }));
   return Write(place, memory);
 }
 
 Result<std::string> MemoryAdmin::Patch(const Place& place, std::string_view body) const {
   if (book_ == nullptr) return NotKept();
+  const std::optional<Json> patch = transcript::ParseJson(body);
+  if (!patch || !patch->is_object()) return NoObject();
   KVGATE_TRY(const Memory memory, book_->Update(place, [&](Memory& changed) {
-    return ReadBody(body, /*replaces=*/false, changed);
+    std::optional<Json> whole = transcript::ParseJson(ToBody(changed));
+    whole->merge_patch(*patch);
+    return ReadBody(transcript::Dump(*whole), changed);
   }));
   return Write(place, memory);
 }

@@ -20,8 +20,8 @@ class MemoryAdmin {
   // null,"updated_at":seconds or null}; for a session also "tenant_facts", which hold for all
   // sessions of its tenant.
   Result<std::string> Show(const Place& place) const;
-  // `body` is {"facts":{NAME:VALUE,…},"retrieval":…}. Put replaces all of it; Patch changes those
-  // that are named, as RFC 7396 says: null removes one. Fail with kInvalidArgument, which names the
+  // `body` is {"facts":{NAME:VALUE,…},"retrieval":…}. Put replaces all of it; Patch merges it into
+  // what is there, as RFC 7396 says: null removes. Fail with kInvalidArgument, which names the
   // field.
   Result<std::string> Put(const Place& place, std::string_view body) const;
   Result<std::string> Patch(const Place& place, std::string_view body) const;
@@ -38,7 +38,7 @@ class MemoryAdmin {
 
 // A memory's facts and switch as a body that Put takes: what goes with an exported session.
 std::string ToBody(const Memory& memory);
-// Reads such a body into a memory. Fails as Put does.
-Result<void> ReadBody(std::string_view body, bool replaces, Memory& memory);
+// Reads such a body in the place of what the memory has. Fails as Put does.
+Result<void> ReadBody(std::string_view body, Memory& memory);
 
 }  // namespace kvgate::session::memory

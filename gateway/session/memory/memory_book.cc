@@ -2,36 +2,34 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/session/transcript/raw_object.h"
+#include "store/directory_migration.h"
+#include "store/file/sealed_kinds.h"
+#include "store/meta/turn_names.h"
 
 namespace kvgate::session::memory {
 
 using protocol::form::JsonWriter;
+using store::file::kMemoryKind;
 using store::meta::MetaTable;
 using store::meta::MetaWrite;
+using store::meta::TurnName;
 using transcript::RawObject;
 
 namespace {
 
 constexpr std::string_view kSource = "session.memory";
-constexpr std::string_view kPurpose = "memory";
-constexpr char kRow = 'M';
-constexpr size_t kNameBytes = 16;
-constexpr int64_t kVersion = 1;
+constexpr MetaTable kTable = MetaTable::kPrefixes;
+constexpr std::string_view kPrefix = "M";
+constexpr size_t kTenantBytes = 1 + sizeof(TurnName);  // of a key, up to its session
 
-std::string Named(const Keyring& ring, std::string_view purpose, std::string_view name) {
-  const Keyring::Secret secret = ring.Derive(purpose, name);
-  return {reinterpret_cast<const char*>(secret.data()), kNameBytes};
-}
-
-std::string TenantKey(const Keyring& ring, std::string_view tenant) {
-  return kRow + Named(ring, "memory.tenant", tenant);
-}
+void Append(const TurnName& name, std::string& key) { key.append(name.begin(), name.end()); }
 
 struct Row {
   std::string tenant;
@@ -42,8 +40,8 @@ struct Row {
 std::string ToText(const MemoryBook::Place& place, const Memory& memory) {
   std::string text;
   JsonWriter json(text);
-  json.BeginObject().Key("version").Integer(kVersion).Key("tenant").String(place.tenant);
-  json.Key("session").String(place.session).Key("updated_us").Integer(memory.updated_us);
+  json.BeginObject().Key("tenant").String(place.tenant).Key("session").String(place.session);
+  json.Key("updated_us").Integer(memory.updated_us);
   if (memory.retrieves) json.Key("retrieval").Integer(*memory.retrieves ? 1 : 2);
   json.Key("facts");
   WriteEntries(memory.entries, json);
@@ -51,13 +49,10 @@ std::string ToText(const MemoryBook::Place& place, const Memory& memory) {
   return text;
 }
 
-// Sealed for its purpose alone, because a row may have to be named anew; whose it is stands inside.
-Result<Row> Read(const Keyring& ring, std::string_view sealed) {
-  KVGATE_TRY(const std::string text, ring.Open({.purpose = kPurpose}, sealed));
-  const auto object = RawObject::Read(text);
-  if (!object || object->IntegerAt("version") != kVersion) {
-    return MakeError(ErrorCode::kUnsupported, kSource, "a memory is of another version");
-  }
+Result<Row> Read(const Keyring& ring, std::string_view key, std::string_view value) {
+  KVGATE_TRY(const store::file::UnsealedValue unsealed, Unseal(kMemoryKind, ring, key, value));
+  const auto object = RawObject::Read(unsealed.body);
+  if (!object) return Damaged(kMemoryKind, "it is no JSON object");
   Row row{.tenant = object->StringAt("tenant"),
           .session = object->StringAt("session"),
           .memory = {.updated_us = object->IntegerAt("updated_us")}};
@@ -68,102 +63,74 @@ Result<Row> Read(const Keyring& ring, std::string_view sealed) {
   return row;
 }
 
-int64_t SystemUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<MemoryBook>> MemoryBook::Open(Options options) {
-  if (!options.now_us) options.now_us = SystemUs;
+  if (!options.now_us) options.now_us = WallClock::NowUs;
   std::unique_ptr<MemoryBook> book(new MemoryBook(std::move(options)));
   KVGATE_TRY_VOID(book->Restore());
   return book;
 }
 
 std::string MemoryBook::KeyOf(const Place& place) const {
-  const Keyring& ring = options_.meta.keyring();
-  std::string name = fmt::format("{}:", place.tenant.size());
-  name += place.tenant;
-  name += place.session;
-  return TenantKey(ring, place.tenant) + Named(ring, "memory.session", name);
+  const store::meta::TurnNames names(options_.meta.keyring());
+  std::string key(kPrefix);
+  Append(names.Tenant(place.tenant), key);
+  Append(names.Session(place.tenant, place.session), key);
+  return key;
+}
+
+MetaWrite MemoryBook::WriteOf(const Place& place, const Memory& memory) const {
+  std::string key = KeyOf(place);
+  std::string value = Seal(kMemoryKind, options_.meta.keyring(), key, ToText(place, memory));
+  return {.key = std::move(key), .value = std::move(value)};
 }
 
 Result<void> MemoryBook::Restore() {
   const Keyring& ring = options_.meta.keyring();
-  struct Found {
-    std::string key;
-    std::string sealed;
-  };
-  std::vector<Found> rows;
-  KVGATE_TRY_VOID(options_.meta.Scan(MetaTable::kPrefixes, std::string(1, kRow),
-                                     [&](std::string_view key, std::string_view value) {
-                                       rows.push_back({std::string(key), std::string(value)});
-                                       return true;
-                                     }));
   std::vector<MetaWrite> writes;
-  size_t num_locked = 0;
-  const std::string newest = ring.Seal({.purpose = kPurpose}, "");
   const int64_t oldest_us = options_.now_us() - options_.orphan_age_us;
-  for (const Found& row : rows) {
-    if (!ring.Knows(row.sealed)) {
-      ++num_locked;
-      continue;
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    const Result<Row> row = Read(ring, key, value);
+    if (!row) {
+      KVGATE_LOG(kWarning, kSource, "absent: {}", row.error().ToString());
+      if (row.error().code == ErrorCode::kDataLoss)
+        writes.push_back({.key = std::string(key), .value = std::nullopt});
+      return true;
     }
-    const Result<Row> read = Read(ring, row.sealed);
-    if (!read) {
-      KVGATE_LOG(kWarning, "store", "a memory cannot be read and is dropped: {}",
-                 read.error().ToString());
-      writes.push_back({.key = row.key, .value = std::nullopt});
-      continue;
-    }
-    const Place place{.tenant = read->tenant, .session = read->session};
-    const bool is_old = !place.session.empty() && read->memory.updated_us < oldest_us;
+    const Place place{.tenant = row->tenant, .session = row->session};
+    const bool is_old = !place.session.empty() && row->memory.updated_us < oldest_us;
     if (is_old && options_.has_session && !options_.has_session(place)) {
-      writes.push_back({.key = row.key, .value = std::nullopt});
-      continue;
+      writes.push_back({.key = std::string(key), .value = std::nullopt});
+      return true;
     }
-    const std::string key = KeyOf(place);
-    ++num_rows_[key.substr(0, 1 + kNameBytes)];
-    // Version and key of what is sealed stand in its first nine bytes.
-    const bool is_newest = row.sealed.substr(0, 9) == newest.substr(0, 9);
-    if (key == row.key && is_newest) continue;
-    if (key != row.key) writes.push_back({.key = row.key, .value = std::nullopt});
-    writes.push_back(
-        {.key = key, .value = ring.Seal({.purpose = kPurpose}, ToText(place, read->memory))});
-  }
-  if (num_locked > 0) {
-    KVGATE_LOG(kWarning, "store",
-               "{} memories are sealed with a secret that is not there, and absent", num_locked);
-  }
-  return writes.empty() ? Result<void>() : options_.meta.PutAll(MetaTable::kPrefixes, writes);
+    MetaWrite anew = WriteOf(place, row->memory);
+    ++num_rows_[anew.key.substr(0, kTenantBytes)];
+    const bool is_renamed = anew.key != key;
+    if (is_renamed) writes.push_back({.key = std::string(key), .value = std::nullopt});
+    if (is_renamed || !store::IsSealedWithFirst(ring, value)) writes.push_back(std::move(anew));
+    return true;
+  };
+  KVGATE_TRY_VOID(options_.meta.Scan(kTable, kPrefix, visit));
+  return writes.empty() ? Result<void>() : options_.meta.PutAll(kTable, writes);
 }
 
 Result<Memory> MemoryBook::Get(const Place& place) const {
-  KVGATE_TRY(const auto sealed, options_.meta.Get(MetaTable::kPrefixes, KeyOf(place)));
-  if (!sealed || !options_.meta.keyring().Knows(*sealed)) return Memory();
-  Result<Row> row = Read(options_.meta.keyring(), *sealed);
-  if (!row || row->tenant != place.tenant || row->session != place.session) {
-    KVGATE_LOG(kWarning, "store", "a memory is damaged, and taken for none");
-    return Memory();
-  }
-  return std::move(row->memory);
+  const std::string key = KeyOf(place);
+  KVGATE_TRY(const auto value, options_.meta.Get(kTable, key));
+  if (!value) return Memory();
+  Result<Row> row = Read(options_.meta.keyring(), key, *value);
+  if (row) return std::move(row->memory);
+  KVGATE_LOG(kWarning, kSource, "taken for none: {}", row.error().ToString());
+  return Memory();
 }
 
-Result<Entries> MemoryBook::EntriesOf(const Place& session) const {
+Result<Memory> MemoryBook::Holding(const Place& session) const {
   KVGATE_TRY(Memory all, Get({.tenant = session.tenant}));
-  if (session.session.empty()) return std::move(all.entries);
   KVGATE_TRY(const Memory own, Get(session));
   Apply(own.entries, all.entries);
-  return std::move(all.entries);
-}
-
-Result<void> MemoryBook::Write(const std::string& key, const Place& place, const Memory& memory) {
-  return options_.meta.Put(
-      MetaTable::kPrefixes, key,
-      options_.meta.keyring().Seal({.purpose = kPurpose}, ToText(place, memory)));
+  if (own.retrieves) all.retrieves = own.retrieves;
+  return all;
 }
 
 Result<Memory> MemoryBook::Update(const Place& place, const Change& change) {
@@ -173,21 +140,24 @@ Result<Memory> MemoryBook::Update(const Place& place, const Change& change) {
   KVGATE_TRY_VOID(change(memory));
   KVGATE_TRY_VOID(CheckSize(memory.entries));
   const std::string key = KeyOf(place);
-  size_t& num_rows = num_rows_[key.substr(0, 1 + kNameBytes)];
+  const std::string tenant = key.substr(0, kTenantBytes);
   if (memory.is_empty()) {
-    if (was_there) KVGATE_TRY_VOID(options_.meta.Delete(MetaTable::kPrefixes, key));
-    num_rows -= was_there && num_rows > 0 ? 1 : 0;
     memory.updated_us = 0;
+    if (!was_there) return memory;
+    KVGATE_TRY_VOID(options_.meta.Delete(kTable, key));
+    if (--num_rows_[tenant] == 0) num_rows_.erase(tenant);
     return memory;
   }
-  if (!was_there && num_rows >= kSessionsMax) {
-    return MakeError(
-        ErrorCode::kTooLarge, kSource,
-        fmt::format("There are {} memories already; delete some that are not needed.", num_rows));
+  const auto rows = num_rows_.find(tenant);
+  if (!was_there && rows != num_rows_.end() && rows->second >= kSessionsMax) {
+    return MakeError(ErrorCode::kTooLarge, kSource,
+                     fmt::format("There are {} memories already; delete some that are not needed.",
+                                 rows->second));
   }
   memory.updated_us = std::max<int64_t>(1, options_.now_us());
-  KVGATE_TRY_VOID(Write(key, place, memory));
-  num_rows += was_there ? 0 : 1;
+  const MetaWrite write = WriteOf(place, memory);
+  KVGATE_TRY_VOID(options_.meta.PutAll(kTable, {&write, 1}));
+  if (!was_there) ++num_rows_[tenant];
   return memory;
 }
 

@@ -22,7 +22,7 @@ namespace kvgate::session::memory {
 // What is kept of a session, or of a tenant.
 struct Memory {
   Entries entries = {};
-  std::optional<bool> retrieves = {};  // a session's own switch; absent: as configured
+  std::optional<bool> retrieves = {};  // its switch of retrieval; absent: as configured
   int64_t updated_us = 0;              // since 1970; 0: there is none
   bool is_empty() const { return entries.empty() && !retrieves; }
 };
@@ -44,15 +44,15 @@ class MemoryBook {
     int64_t orphan_age_us = int64_t{30} * 86'400 * 1'000'000;
     std::function<int64_t()> now_us = {};  // microseconds since 1970; empty: the system's clock
   };
-  // Reads the rows' names, seals anew what an older secret has sealed, and drops damaged rows,
-  // which it logs. A row whose secret is missing stays, and is absent.
+  // Reads all rows, seals anew what an older secret has sealed, and drops damaged ones. These and
+  // rows whose secret is missing, which stay, are logged as absent.
   static Result<std::unique_ptr<MemoryBook>> Open(Options options);
 
   // An empty memory where there is none.
   Result<Memory> Get(const Place& place) const;
-  // What prompts of the session say: the tenant's entries, then the session's, of which those of
-  // the same name stand in the tenant's places.
-  Result<Entries> EntriesOf(const Place& session) const;
+  // What holds for a session: the tenant's entries, then the session's, of which those of the same
+  // name stand in the tenant's places; and its switch, else the tenant's.
+  Result<Memory> Holding(const Place& session) const;
   // Changes a memory, durably on return. Fails as `change` does, and with kInvalidArgument for one
   // that is too large.
   using Change = std::function<Result<void>(Memory& memory)>;
@@ -64,7 +64,7 @@ class MemoryBook {
   explicit MemoryBook(Options options) : options_(std::move(options)) {}
   Result<void> Restore();
   std::string KeyOf(const Place& place) const;
-  Result<void> Write(const std::string& key, const Place& place, const Memory& memory);
+  store::meta::MetaWrite WriteOf(const Place& place, const Memory& memory) const;
 
   const Options options_;
   std::mutex mutex_;                        // held by writers

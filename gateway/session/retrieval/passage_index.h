@@ -34,7 +34,6 @@ class PassageIndex {
   void Add(const log::LoggedTurn& turn);
   // The id of the newest turn; empty: there is none.
   const std::string& head() const { return head_; }
-  bool Has(std::string_view turn) const { return turns_.contains(std::string(turn)); }
 
   struct SearchArgs {
     std::string_view question = {};

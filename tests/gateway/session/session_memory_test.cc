@@ -201,12 +201,12 @@ TEST_F(SessionMemoryTest, CopiesAndExportsTakeTheirMemoryAlong) {
   EXPECT_THAT(*lines, StartsWith(R"({"kvgate_session":3,)"));
   ASSERT_TRUE(admin.Import({.tenant = "t", .key = "moved"}, *lines, "import_1"));
   const memory::Entries kept = {{"name", "\"Ann\""}};
-  EXPECT_EQ(*book->EntriesOf({.tenant = "t", .session = "copy"}), kept);
-  EXPECT_EQ(*book->EntriesOf({.tenant = "t", .session = "moved"}), kept);
+  EXPECT_EQ(book->Holding({.tenant = "t", .session = "copy"})->entries, kept);
+  EXPECT_EQ(book->Holding({.tenant = "t", .session = "moved"})->entries, kept);
   EXPECT_THAT(Say("more", {.key = "moved"}), HasSubstr("- name: Ann"));
   ASSERT_TRUE(admin.Remove(place, "rm_1"));
-  EXPECT_TRUE(book->EntriesOf({.tenant = "t", .session = "k"})->empty());
-  EXPECT_EQ(*book->EntriesOf({.tenant = "t", .session = "copy"}), kept);
+  EXPECT_TRUE(book->Holding({.tenant = "t", .session = "k"})->entries.empty());
+  EXPECT_EQ(book->Holding({.tenant = "t", .session = "copy"})->entries, kept);
 }
 
 struct Fact {

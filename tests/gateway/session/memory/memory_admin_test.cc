@@ -40,6 +40,27 @@ TEST_F(MemoryAdminTest, PutReplacesAndPatchChanges) {
   EXPECT_EQ(shown["facts"], json::parse(R"({"d":1})"));
 }
 
+TEST_F(MemoryAdminTest, APatchMergesAsItsStandardSays) {
+  Read(admin.Put(session,
+                 R"({"facts":{"pet":{"kind":"dog","name":"Rex"},"n":1},"retrieval":true})"));
+  json shown = Read(admin.Patch(session, R"({"facts":{"pet":{"name":null,"age":3}}})"));
+  EXPECT_EQ(shown["facts"], json::parse(R"({"pet":{"kind":"dog","age":3},"n":1})"));
+  // A fact may have any name.
+  shown = Read(admin.Patch(session, R"({"facts":{"retrieval":"slow","facts":null}})"));
+  EXPECT_EQ(shown["retrieval"], true);
+  EXPECT_EQ(shown["facts"]["retrieval"], "slow");
+  shown = Read(admin.Patch(session, R"({"facts":null})"));
+  EXPECT_TRUE(shown["facts"].empty());
+  EXPECT_EQ(shown["retrieval"], true);
+}
+
+TEST_F(MemoryAdminTest, ATenantsSwitchHoldsWhereASessionHasNone) {
+  EXPECT_EQ(Read(admin.Put({.tenant = "t"}, R"({"retrieval":true})"))["retrieval"], true);
+  EXPECT_EQ(book->Holding(session)->retrieves, true);
+  Read(admin.Put(session, R"({"retrieval":false})"));
+  EXPECT_EQ(book->Holding(session)->retrieves, false);
+}
+
 TEST_F(MemoryAdminTest, WhatHoldsForAllSessionsIsShownBeside) {
   Read(admin.Put({.tenant = "t"}, R"({"facts":{"name":"Ann"}})"));
   EXPECT_EQ(Read(admin.Show(session))["tenant_facts"], json::parse(R"({"name":"Ann"})"));

@@ -56,9 +56,9 @@ TEST_F(MemoryBookTest, WhatIsKeptIsThereAfterARestart) {
 TEST_F(MemoryBookTest, ASessionSaysMoreThanItsTenantOrOtherwise) {
   ASSERT_TRUE(Set({.tenant = "t"}, {{"a", "1"}, {"b", "2"}}));
   ASSERT_TRUE(Set({.tenant = "t", .session = "s"}, {{"b", "3"}, {"c", "4"}}));
-  EXPECT_EQ(*book->EntriesOf({.tenant = "t", .session = "s"}),
+  EXPECT_EQ(book->Holding({.tenant = "t", .session = "s"})->entries,
             (Entries{{"a", "1"}, {"b", "3"}, {"c", "4"}}));
-  EXPECT_EQ(*book->EntriesOf({.tenant = "t", .session = "other"}),
+  EXPECT_EQ(book->Holding({.tenant = "t", .session = "other"})->entries,
             (Entries{{"a", "1"}, {"b", "2"}}));
 }
 
