@@ -74,8 +74,10 @@ std::optional<Response> RequestGuard::Check(const GuardedHead& head) const {
   }
   const std::string_view wanted =
       head.takes_bytes ? "application/octet-stream" : "application/json";
+  // A browser asks before it sends any method but POST, so those may come without a type.
   const bool has_content =
-      head.method == "POST" || head.method == "PUT" || head.method == "PATCH";
+      head.method == "POST" ||
+      (!head.content_type.empty() && (head.method == "PUT" || head.method == "PATCH"));
   const bool is_merge_patch =
       head.method == "PATCH" && IsType(head.content_type, "application/merge-patch+json");
   if (has_content && !is_merge_patch && !IsType(head.content_type, wanted)) {

@@ -27,8 +27,9 @@ class RequestGuard {
   // The names of loopback are always allowed in addition.
   explicit RequestGuard(std::vector<std::string> allowed_hosts);
   // Returns the refusal, or nullopt: 400 without a Host, 421 for a foreign one, 403 for a foreign
-  // Origin, 415 for a Content-Type that the route does not take. Both accepted types make a browser
-  // send a CORS preflight first, which is not granted, so no foreign page can send such a body.
+  // Origin, 415 for a Content-Type that the route does not take, and for a POST without one. Both
+  // accepted types make a browser send a CORS preflight first, which is not granted, so no foreign
+  // page can send such a body.
   std::optional<proxy::request::Response> Check(const GuardedHead& head) const;
 
  private:

@@ -1,7 +1,5 @@
 #include "gateway/proxy/handler/generation.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -113,11 +111,8 @@ Task<void> RequestRouter::Serve() {
     co_return;
   }
   if (is_encoded && !request_.body().is_decoded()) {
-    Response refusal = request::StatusResponse(
-        415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
-                         "{} bytes without it; gzip, zstd and br are understood.",
-                         request_.Header("content-encoding"),
-                         request_.environment().options.body_bytes_max));
+    Response refusal = request::EncodingResponse(request_.Header("content-encoding"),
+                                                 request_.environment().options.body_bytes_max);
     co_await request_.Reply(std::move(refusal));
     co_return;
   }

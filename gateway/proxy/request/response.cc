@@ -32,6 +32,13 @@ Response ErrorResponse(const Error& error) {
   return response;
 }
 
+Response EncodingResponse(std::string_view encoding, uint64_t body_bytes_max) {
+  return StatusResponse(
+      415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than {} "
+                       "bytes without it; gzip, zstd and br are understood.",
+                       encoding, body_bytes_max));
+}
+
 Response StatusResponse(int status, std::string_view message) {
   std::string body = R"({"error":{"message":)";
   protocol::form::AppendJsonString(message, body);

@@ -1,6 +1,7 @@
 // Response: a whole response of the gateway's own, as data. A transport encodes it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,9 @@ struct Response {
 Response ErrorResponse(const Error& error);
 // The same form for HTTP errors whose status no ErrorCode has: 405, 415, 421, 431.
 Response StatusResponse(int status, std::string_view message);
+// The refusal of a body that the gateway has to read itself and cannot: its encoding is none that
+// it understands, or it is larger without it.
+Response EncodingResponse(std::string_view encoding, uint64_t body_bytes_max);
 // Writes one line of the log about a request that was refused. `key` is the name of the caller's
 // key; empty: it has none.
 void LogRefusal(std::string_view request_id, std::string_view route, std::string_view key,

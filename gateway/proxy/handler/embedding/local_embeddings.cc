@@ -1,7 +1,5 @@
 #include "gateway/proxy/handler/embedding/local_embeddings.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -78,11 +76,8 @@ Task<void> AnswerLocally(RequestContext& request) {
     co_return;
   }
   if (request.body().is_encoded() && !request.body().is_decoded()) {
-    Response refusal = request::StatusResponse(
-        415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
-                         "{} bytes without it; gzip, zstd and br are understood.",
-                         request.Header("content-encoding"),
-                         request.environment().options.body_bytes_max));
+    Response refusal = request::EncodingResponse(request.Header("content-encoding"),
+                                                 request.environment().options.body_bytes_max);
     co_await request.Reply(std::move(refusal));
     co_return;
   }

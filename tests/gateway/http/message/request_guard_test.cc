@@ -50,6 +50,24 @@ TEST(RequestGuardTest, PostsMustBeJson) {
   }
 }
 
+TEST(RequestGuardTest, WhatPutsOrPatchesIsJsonWhereItSaysWhatItIs) {
+  const RequestGuard guard({});
+  for (const char* method : {"PUT", "PATCH"}) {
+    const auto status = [&](std::string_view type) {
+      return Status(guard,
+                    {.method = method, .host = "localhost", .origin = {}, .content_type = type});
+    };
+    EXPECT_EQ(status("application/json"), 200);
+    EXPECT_EQ(status(""), 200);
+    EXPECT_EQ(status("text/plain"), 415);
+  }
+  EXPECT_EQ(Status(guard, {.method = "PATCH",
+                           .host = "localhost",
+                           .origin = {},
+                           .content_type = "application/merge-patch+json"}),
+            200);
+}
+
 TEST(RequestGuardTest, ARouteThatTakesBytesTakesNothingElse) {
   const RequestGuard guard({});
   const auto status = [&](std::string_view type) {
