@@ -218,6 +218,14 @@ TESTED_ELSEWHERE = {
     "gateway/session/answer/answer_reader.cc": "tests/gateway/session/answer/chat_reader_test.cc",
     "gateway/session/conversation_store.cc": "tests/gateway/session/conversations_test.cc",
     "gateway/session/response_store.cc": "tests/gateway/session/responses_test.cc",
+    "gateway/session/results/joined_chat.cc":
+        "tests/gateway/session/results/joined_answer_test.cc",
+    "gateway/session/results/joined_form.cc":
+        "tests/gateway/session/results/joined_answer_test.cc",
+    "gateway/session/results/joined_messages.cc":
+        "tests/gateway/session/results/joined_answer_test.cc",
+    "gateway/session/results/joined_responses.cc":
+        "tests/gateway/session/results/joined_answer_test.cc",
     "gateway/translate/chat_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/chat_request.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/dialect_fields.cc": "tests/gateway/translate/request_translator_test.cc",

@@ -61,6 +61,7 @@ constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "atte
                                                  "least_attended"};
 constexpr std::string_view kSessionModes[] = {"summary", "hard", "off"};
 constexpr std::string_view kIdleChoices[] = {"off", "auto"};
+constexpr std::string_view kToolResults[] = {"whole", "stub"};
 constexpr std::string_view kSummaryKeys[] = {"own", "caller"};
 constexpr std::string_view kMetricsCompat[] = {"vllm"};
 constexpr int64_t kTokensMax = 1 << 30;
@@ -234,6 +235,12 @@ constexpr Key kKeys[] = {
     {"sessions", "retrieval_tokens",
      [](const Value& v, Config& c) {
        return SetInteger(v, 64, 65'536, c.sessions.retrieval_tokens);
+     }},
+    {"sessions", "tool_results",
+     [](const Value& v, Config& c) { return SetChoice(v, kToolResults, c.sessions.tool_results); }},
+    {"sessions", "tool_result_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 256, kTokensMax, c.sessions.tool_result_tokens);
      }},
     {"sessions", "summary_wait_seconds",
      [](const Value& v, Config& c) {

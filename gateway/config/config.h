@@ -135,6 +135,10 @@ struct SessionsConfig {
   // front of it. A session's memory and x-kvgate-retrieval say otherwise.
   bool retrieval = false;
   int64_t retrieval_tokens = 1024;  // of all passages for one turn, at most
+  // stub: a tool's result of more tokens than these is kept beside the prompt, where its beginning
+  // and end stand, and the model reads the rest by a tool. x-kvgate-tool-results says otherwise.
+  std::string tool_results = "whole";
+  int64_t tool_result_tokens = 2048;
   // A prompt beyond window_hard waits this long for a summary that is being made.
   int64_t summary_wait_seconds = 30;
   // own: only the local engine and upstreams with api_key_env are asked for summaries; caller: also

@@ -136,7 +136,9 @@ session::Sessions::Options ToSessionOptions(const config::Config& config,
           .lends_callers_key = sessions.summary_api_key == "caller",
           .memory = {.book = stores.memory,
                      .retrieves = sessions.retrieval,
-                     .retrieval_tokens = sessions.retrieval_tokens}};
+                     .retrieval_tokens = sessions.retrieval_tokens},
+          .results = {.stubs = sessions.tool_results == "stub",
+                      .bytes_max = static_cast<size_t>(sessions.tool_result_tokens) * 4}};
 }
 
 Result<config::Config> Reloadable(const config::Config& running, config::Config next) {

@@ -109,6 +109,12 @@ void WriteTurn(const LoggedTurn& turn, JsonWriter& json) {
     json.EndObject();
   }
   if (turn.recalled) json.Key("recalled").String(turn.recalled->text);
+  if (!turn.results.empty()) json.Key("results").BeginArray();
+  for (const log::KeptResult& result : turn.results) {
+    json.BeginObject().Key("id").String(result.id);
+    json.Key("bytes").Unsigned(result.text.size()).EndObject();
+  }
+  if (!turn.results.empty()) json.EndArray();
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer)).EndObject();
 }

@@ -58,6 +58,11 @@ Result<std::optional<SessionAsk>> ReadAsk(const SessionHeaders& headers, int wai
   } else if (!headers.retrieval.empty()) {
     return Wrong(kRetrievalHeader, "on and off are known.");
   }
+  if (headers.results == "stub" || headers.results == "whole") {
+    ask.stubs = headers.results == "stub";
+  } else if (!headers.results.empty()) {
+    return Wrong(kResultsHeader, "stub and whole are known.");
+  }
   if (headers.wait.empty()) return std::optional(std::move(ask));
   const char* const end = headers.wait.data() + headers.wait.size();
   const auto read = std::from_chars(headers.wait.data(), end, ask.wait_seconds);

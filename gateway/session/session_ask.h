@@ -14,6 +14,7 @@ inline constexpr std::string_view kKeyHeader = "x-kvgate-session";
 inline constexpr std::string_view kModeHeader = "x-kvgate-session-mode";
 inline constexpr std::string_view kWaitHeader = "x-kvgate-session-wait";
 inline constexpr std::string_view kRetrievalHeader = "x-kvgate-retrieval";
+inline constexpr std::string_view kResultsHeader = "x-kvgate-tool-results";
 inline constexpr int kWaitSecondsMax = 600;
 
 struct SessionAsk {
@@ -28,6 +29,8 @@ struct SessionAsk {
   bool is_retry = false;  // the client says that it has sent the request before
   // If older turns are searched for what the request says; absent: as the session has it.
   std::optional<bool> retrieves = {};
+  // If long results of tools get stubs; absent: as the session has it.
+  std::optional<bool> stubs = {};
 };
 
 struct SessionHeaders {
@@ -36,6 +39,7 @@ struct SessionHeaders {
   std::string_view wait = {};
   std::string_view attempt = {};      // an idempotency key
   std::string_view retrieval = {};    // "on" or "off"
+  std::string_view results = {};      // "stub" or "whole"
   std::string_view retry_count = {};  // of the SDKs that Stainless makes; not "0": a retry
 };
 // Returns nullopt if the request belongs to no session, or only names it to be recognised. Fails

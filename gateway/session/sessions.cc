@@ -18,6 +18,7 @@ constexpr std::string_view kSource = "session";
 Result<void> CheckSize(const log::LoggedTurn& turn, uint64_t bytes_max) {
   uint64_t bytes = 0;
   for (const transcript::Message& message : turn.input) bytes += message.json.size() + 1;
+  for (const log::KeptResult& result : turn.results) bytes += result.text.size();
   if (turn.frame) bytes += turn.frame->system.size() + turn.frame->tools.size();
   const uint64_t limit = bytes_max - bytes_max / 4;
   if (bytes <= limit) return {};
@@ -59,9 +60,23 @@ std::string BodyOf(Dialect dialect, const std::string& model, const std::string&
       members);
 }
 
-Result<void> LoadTurns(const log::SessionLog& log, SessionTurn& turn) {
+// Whether the turn's results get stubs, and its model a tool to read them.
+void TakeResults(const results::Settings& settings, SessionTurn& turn) {
+  const bool has_tool = results::TakeResults({.settings = settings,
+                                              .stubs = turn.ask.stubs,
+                                              .stored = turn.stored,
+                                              .request = turn.request,
+                                              .kept = turn.turn.results});
+  turn.read_bytes = has_tool ? settings.bytes_max : 0;
+}
+
+Result<void> LoadTurns(const log::SessionLog& log, const results::Settings& settings,
+                       SessionTurn& turn) {
   const Result<log::SessionLog::Root> root = log.Find(turn.place());
-  if (!root && root.error().code == ErrorCode::kNotFound) return {};
+  if (!root && root.error().code == ErrorCode::kNotFound) {
+    TakeResults(settings, turn);
+    return {};
+  }
   if (!root) return root.error();
   if (root->dialect != turn.request.dialect) {
     return MakeError(
@@ -72,13 +87,17 @@ Result<void> LoadTurns(const log::SessionLog& log, SessionTurn& turn) {
         std::string(kKeyHeader));
   }
   KVGATE_TRY(const auto head, log.Head(turn.place(), *root));
-  if (!head) return {};
+  if (!head) {
+    TakeResults(settings, turn);
+    return {};
+  }
   using Reach = log::SessionLog::Reach;
   const bool may_branch =
       turn.ask.mode == SessionAsk::Mode::kTranscript ||
       (turn.ask.mode == SessionAsk::Mode::kAuto && turn.request.is_transcript());
   KVGATE_TRY(turn.stored,
              log.Load(turn.place(), *root, head->id, may_branch ? Reach::kBranch : Reach::kPrompt));
+  TakeResults(settings, turn);
   if (may_branch) return {};
   const log::LoggedTurn* const repeated = RepeatedBy(turn);
   if (repeated == nullptr) return {};
@@ -165,7 +184,7 @@ Result<std::shared_ptr<SessionTurn>> Sessions::Read(ReadArgs args) const {
 }
 
 Result<void> Sessions::Load(SessionTurn& turn) {
-  KVGATE_TRY_VOID(LoadTurns(log_, turn));
+  KVGATE_TRY_VOID(LoadTurns(log_, options_.results, turn));
   const auto branch = [&]() -> Result<std::vector<log::LoggedTurn>> {
     KVGATE_TRY(const log::SessionLog::Root root, log_.Find(turn.place()));
     return log_.Load(turn.place(), root, turn.stored.back().id, log::SessionLog::Reach::kThere);
@@ -180,9 +199,17 @@ Result<void> Sessions::Load(SessionTurn& turn) {
 Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args) {
   KVGATE_TRY(Composed composed, ComposeTurns(turn.ask.mode, turn.request, turn.stored));
   composed.memory_now = turn.remembered.memory;
+  ComposeArgs said = args;
+  std::string with_stubs;
+  if (turn.read_bytes > 0) {
+    with_stubs = results::BodyOf(turn.request, args.body);
+    said.body = with_stubs;
+  }
   Result<std::string> body = args.is_forced
-                                 ? FitWindow(turn, composed, args)
-                                 : FitRemembering(*this, turn, std::move(composed), args);
+                                 ? FitWindow(turn, composed, said)
+                                 : FitRemembering(*this, turn, std::move(composed), said);
+  if (turn.fold)
+    turn.received = turn.read_bytes > 0 ? std::move(with_stubs) : std::string(args.body);
   memory_.Release(turn.place(), std::move(turn.remembered));
   turn.remembered = {};
   if (!body) return body.error();
@@ -231,6 +258,7 @@ Result<std::string> Sessions::FitWindow(SessionTurn& turn, const Composed& compo
 Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
                               BlockHash kv_block) {
   turn.turn.kv_block = kv_block;
+  if (turn.said) answer = *std::move(turn.said);
   turn.turn.answer = std::move(answer.messages);
   turn.turn.tokens = answer.tokens;
   KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));

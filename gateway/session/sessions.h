@@ -22,6 +22,7 @@
 #include "gateway/session/log/history.h"
 #include "gateway/session/log/session_locks.h"
 #include "gateway/session/log/session_log.h"
+#include "gateway/session/results/turn_results.h"
 #include "gateway/session/session_ask.h"
 #include "gateway/session/session_fold.h"
 #include "gateway/session/session_memory.h"
@@ -49,6 +50,11 @@ struct SessionTurn {
   std::optional<log::TurnPrompt> prompt = {};
   std::optional<FoldPlan> fold;  // that is due
   std::string received;  // the body as it came, without what names its session; if a fold is due
+  // Bytes that its model may read at once by the tool that reads results (results/read_tool.h); 0:
+  // it has no such tool.
+  size_t read_bytes = 0;
+  // What was answered in all rounds that the tool took, which is more than its caller saw.
+  std::optional<answer::RecordedAnswer> said = {};
   // A stored response or an answer in a conversation, whose store writes its entry. Its session
   // has further branches, and nobody holds it.
   bool is_kept = false;
@@ -82,6 +88,7 @@ class Sessions {
     bool folds_idle = false;  // sessions are folded before their prefix leaves a provider's cache
     bool lends_callers_key = false;  // summaries may be asked for with a caller's own key
     SessionMemory::Options memory = {};
+    results::Settings results = {};
   };
   // The turn store must outlive it.
   explicit Sessions(const Options& options)

@@ -95,6 +95,9 @@ ROWS = {
     ("PATCH", "/kvgate/v1/sessions/{id}/memory"): Row("kOwn", FACTS, "memory", others=200),
     ("DELETE", "/kvgate/v1/sessions/{id}/memory"): Row("kOwn", None, "memory", others=200),
     ("DELETE", "/kvgate/v1/sessions/{id}/memory/{item}"): Row("kOwn", None, "memory"),
+    ("POST", "/kvgate/v1/sessions/{id}/memory/extract"): Row(
+        "kOwn", {"schema": {"type": "object", "properties": {"fruit": {"type": "string"}}}},
+        "session"),
     ("GET", "/kvgate/v1/memory"): Row("kOwn"),
     ("PUT", "/kvgate/v1/memory"): Row("kOwn", FACTS),
     ("PATCH", "/kvgate/v1/memory"): Row("kOwn", FACTS),

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 import prompt_cache
-from openai_dialect import id_of, text_of
+from openai_dialect import id_of, named_call, text_of
 from prompt_cache import BadRequest, canonical
 
 MODELS = ["claude-opus-5-5", "claude-sonnet-5", "claude-haiku-4-5"]
@@ -68,6 +68,9 @@ def shown(body):
 
 def tool_use(body):
     tools = body.get("tools") or []
+    if tools and (named := named_call(body["messages"])):
+        return {"type": "tool_use", "id": id_of("toolu_", body), "name": named[0],
+                "input": named[1]}
     if not tools or "call the tool" not in canonical(body["messages"][-1:]):
         return None
     return {"type": "tool_use", "id": id_of("toolu_", body), "name": tools[0]["name"],

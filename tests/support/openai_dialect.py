@@ -7,6 +7,7 @@ clients in tests/clients were found to need.
 import base64
 import hashlib
 import json
+import re
 import struct
 import time
 
@@ -42,10 +43,19 @@ def text_of(body, words):
     return " ".join(WORDS[seed[i % 32] % len(WORDS)] for i in range(words))
 
 
+def named_call(turns):
+    """(name, input) where the last text says "use the tool NAME on ID from OFFSET"."""
+    found = re.search(r"use the tool (\w+) on (\w+) from (\d+)", canonical(turns[-1:]))
+    return found and (found[1], {"id": found[2], "offset": int(found[3])})
+
+
 def tool_call(body):
     """(name, arguments) where the request has tools and its last text asks for them."""
     tools = body.get("tools") or []
     turns = body.get("messages", body.get("input", []))
+    if tools and isinstance(turns, list) and named_call(turns):
+        name, given = named_call(turns)
+        return name, json.dumps(given)
     if not tools or "call the tool" not in canonical(turns[-1:] if turns else []):
         return None
     tool = tools[0].get("function", tools[0])

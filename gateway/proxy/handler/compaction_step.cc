@@ -41,18 +41,6 @@ namespace {
 constexpr int64_t kSummaryTokens = 4096;  // or an eighth of the context, if that is less
 constexpr int64_t kContextPercent = 80;   // of the context, where a threshold says no number
 
-// Ends the request for a summary whose client has left, or whose server ends.
-class Leaving final : public request::Watcher {
- public:
-  explicit Leaving(KeepingSink& sink) : sink_(sink) {}
-
- private:
-  void OnGone() override { sink_.Cancel(); }
-  void OnEnd() override { sink_.Cancel(); }
-
-  KeepingSink& sink_;
-};
-
 // True for providers that make compactions in this dialect, and read their own. A server of an
 // unknown address counts as its dialect's provider only where its settings say so.
 bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {

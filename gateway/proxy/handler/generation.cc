@@ -1,13 +1,16 @@
 #include "gateway/proxy/handler/generation.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "gateway/proxy/handler/compaction_step.h"
+#include "gateway/proxy/handler/own_request.h"
 #include "gateway/proxy/handler/prompts/prompt_step.h"
 #include "gateway/proxy/provider/compacted_answer.h"
+#include "gateway/proxy/provider/reading_answer.h"
 #include "gateway/proxy/provider/session_answer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
@@ -39,6 +42,31 @@ class UnknownPathHandler final : public Handler {
     co_await router.Forward(/*is_unknown_path=*/true);
   }
 };
+
+// What a request that goes on with a result of the gateway's own tool is for, as a source of the
+// ledger.
+constexpr std::string_view kReadPurpose = "result_read";
+
+// Asks for the next round of an answer, with the key of its caller.
+Task<provider::RoundReply> AskRound(RequestContext& request, const session::SessionTurn& turn,
+                                    std::string body, provider::PassPiece pass) {
+  OwnRequests requests(request, /*is_background=*/false);
+  // The session is only recognised, as the conversation whose prefix this is.
+  requests.Add(session::kKeyHeader, turn.ask.key);
+  requests.Add(session::kModeHeader, "recognise");
+  KeepingSink& sink = requests.sink();
+  const std::unique_ptr<RequestContext> context =
+      requests.Open(PathOf(turn.request.dialect), kReadPurpose);
+  sink.pass = std::move(pass);
+  if (!context->ReplaceBody(std::move(body))) co_return provider::RoundReply{.status = 503};
+  Leaving leaving(sink);
+  request.sink().Watch(&leaving);
+  co_await Generation().Serve(*context);
+  request.sink().Watch(nullptr);
+  sink.pass = {};
+  co_return provider::RoundReply{
+      .status = sink.status, .body = std::move(sink.body), .is_gone = sink.is_gone()};
+}
 
 }  // namespace
 
@@ -224,8 +252,16 @@ Task<bool> RequestRouter::DeliverFrom(provider::Answer& answer) {
     if (request_.environment().options.sessions != nullptr) session_.AfterAnswer();
     co_return is_answered;
   }
-  provider::SessionAnswer recorded(request_, *request_.environment().options.sessions, answer,
-                                   session_.turn());
+  session::Sessions& sessions = *request_.environment().options.sessions;
+  std::optional<provider::ReadingAnswer> reading;
+  if (session_.turn()->read_bytes > 0) {
+    provider::AskRound ask = [this](std::string body, provider::PassPiece pass) {
+      return AskRound(request_, *session_.turn(), std::move(body), std::move(pass));
+    };
+    reading.emplace(request_, sessions, answer, session_.turn(), std::move(ask));
+  }
+  provider::Answer& said = reading ? static_cast<provider::Answer&>(*reading) : answer;
+  provider::SessionAnswer recorded(request_, sessions, said, session_.turn());
   const bool is_answered = co_await provider::Deliver(recorded, request_);
   session_.AfterAnswer();
   co_return is_answered;

@@ -32,6 +32,10 @@ const Handler& ExportPrefix();
 const Handler& ImportPrefix();
 // A session is folded into a summary now.
 const Handler& CompactSession();
+// Facts that a session's model finds in its conversation become its memory.
+namespace extraction {
+const Handler& ExtractMemory();
+}
 // Records as they are added, and numbers each second, for as long as the client reads.
 const Handler& Events();
 // How a request for an upstream would be treated.

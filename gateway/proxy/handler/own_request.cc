@@ -32,7 +32,8 @@ constexpr std::string_view kOwnFields[] = {"accept-encoding",
                                            "x-kvgate-prompt-variables",
                                            "x-kvgate-session",
                                            "x-kvgate-session-mode",
-                                           "x-kvgate-session-wait"};
+                                           "x-kvgate-session-wait",
+                                           "x-kvgate-tool-results"};
 constexpr std::string_view kCredentialFields[] = {"authorization", "x-api-key",
                                                   "proxy-authorization"};
 
@@ -57,6 +58,11 @@ Task<bool> KeepingSink::Send(request::Response response, request::ReplyInfo /*in
 }
 
 Task<bool> KeepingSink::Write(std::string_view piece, bool /*is_last*/) {
+  if (pass && status == 200) {
+    const bool goes_on = co_await pass(piece);
+    if (!goes_on) SetLeft();
+    co_return !is_gone();
+  }
   body += piece;
   if (body.size() > session::answer::kAnswerBytesMax) SetLeft();
   co_return !is_gone();

@@ -3,6 +3,7 @@
 // of all others. In the background they have no credential of the caller's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ class KeepingSink final : public request::ResponseSink,
 
   int status = 0;  // 502: it broke off
   std::string body;
+  // Takes the pieces of an answer of status 200 instead of `body`; false if no more are wanted.
+  std::function<Task<bool>(std::string_view piece)> pass;
   void Cancel() { SetCancelled(); }
   // For the next request.
   void Clear();
@@ -35,6 +38,19 @@ class KeepingSink final : public request::ResponseSink,
   void OnWatch() override;
 
   upstream::wire::Timer tick_;
+};
+
+// Watches the client for whose answer such a request is made: the request ends when it leaves, or
+// the server wants answers to end.
+class Leaving final : public request::Watcher {
+ public:
+  explicit Leaving(KeepingSink& sink) : sink_(sink) {}
+
+ private:
+  void OnGone() override { sink_.Cancel(); }
+  void OnEnd() override { sink_.Cancel(); }
+
+  KeepingSink& sink_;
 };
 
 class OwnRequests {

@@ -84,6 +84,8 @@ constexpr Entry kEntries[] = {
     {"POST", "/kvgate/v1/sessions/{id}/undo", Route::kSessionUndo, Access::kOwn, CountedData,
      BodyRule::kNone},
     {"GET", "/kvgate/v1/sessions/{id}/export", Route::kSessionExport, Access::kOwn, OwnData},
+    {"POST", "/kvgate/v1/sessions/{id}/memory/extract", Route::kMemoryExtract, Access::kOwn,
+     extraction::ExtractMemory},
     {"GET", "/kvgate/v1/sessions/{id}/memory", Route::kMemory, Access::kOwn, OwnData},
     {"PUT", "/kvgate/v1/sessions/{id}/memory", Route::kMemoryPut, Access::kOwn, CountedData},
     {"PATCH", "/kvgate/v1/sessions/{id}/memory", Route::kMemoryPatch, Access::kOwn, CountedData},

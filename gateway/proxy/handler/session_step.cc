@@ -93,6 +93,7 @@ Result<std::optional<session::SessionAsk>> SessionStep::Ask() const {
                                          .wait = request_.Header(session::kWaitHeader),
                                          .attempt = AttemptOf(request_),
                                          .retrieval = request_.Header(session::kRetrievalHeader),
+                                         .results = request_.Header(session::kResultsHeader),
                                          .retry_count = request_.Header(kRetryHeader)},
                                         wait_max));
   if (ask && sessions == nullptr) return session::log::SessionLog::NotKept();
@@ -144,7 +145,6 @@ Task<Result<void>> SessionStep::Expand(session::SessionAsk ask, AsksLocal asks_l
   is_local_ = asks_local();
   const Result<void> prepared = co_await Prepare(/*may_wait=*/!request_.place().counts_tokens());
   if (!prepared) co_return prepared.error();
-  if (turn_->fold) turn_->received = request_.body().text();
   if (request_.place().counts_tokens()) LetGo();
   const Result<void> replaced = request_.ReplaceBody(std::move(composed_));
   co_return replaced;

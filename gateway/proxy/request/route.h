@@ -58,6 +58,7 @@ enum class Route : uint8_t {
   kSessionFork,
   kSessionExport,
   kSessionCompact,
+  kMemoryExtract,
   kSessionUndo,
   kSessionImport,
   kMemory,

@@ -24,7 +24,7 @@ constexpr std::string_view kRoleOfEvents = "session.turn.2";
 constexpr std::string_view kRoleOfMemory = "session.turn.3";
 
 std::string_view RoleOf(const LoggedTurn& turn) {
-  if (turn.memory || turn.recalled) return kRoleOfMemory;
+  if (turn.memory || turn.recalled || !turn.results.empty()) return kRoleOfMemory;
   const bool has_summary = turn.compaction && turn.compaction->summary;
   return has_summary || !turn.is_turn() ? kRoleOfEvents : kRole;
 }
@@ -75,6 +75,23 @@ void WriteMemory(const LoggedTurn& turn, JsonWriter& json) {
   }
 }
 
+void WriteResults(const LoggedTurn& turn, JsonWriter& json) {
+  if (turn.results.empty()) return;
+  json.Key("results").BeginArray();
+  for (const KeptResult& result : turn.results) {
+    json.BeginObject().Key("id").String(result.id).Key("text").String(result.text).EndObject();
+  }
+  json.EndArray();
+}
+
+void ReadResults(const RawObject& object, LoggedTurn& turn) {
+  for (const std::string_view element : transcript::ElementsOf(object.At("results"))) {
+    const auto result = RawObject::Read(element);
+    if (!result) continue;
+    turn.results.push_back({.id = result->StringAt("id"), .text = result->StringAt("text")});
+  }
+}
+
 void WriteSkeleton(const LoggedTurn& turn, JsonWriter& json) {
   if (turn.skeleton && !turn.skeleton->empty()) json.Key("request").Raw(*turn.skeleton);
 }
@@ -110,6 +127,7 @@ void WriteFields(const LoggedTurn& turn, JsonWriter& json) {
   if (turn.compaction) WriteCompaction(*turn.compaction, json);
   if (!turn.undoes.empty()) json.Key("undoes").String(turn.undoes);
   WriteMemory(turn, json);
+  WriteResults(turn, json);
   json.Key("input").Raw(transcript::ToList(turn.input));
   json.Key("answer").Raw(transcript::ToList(turn.answer));
 }
@@ -196,6 +214,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
                   .compaction = {},
                   .memory = {},
                   .recalled = {},
+                  .results = {},
                   .undoes = object.StringAt("undoes"),
                   .tokens = {}};
   KVGATE_TRY(turn.input, MessagesAt(dialect, object, "input"));
@@ -205,6 +224,7 @@ Result<LoggedTurn> Read(Dialect dialect, const RawObject& object) {
   }
   KVGATE_TRY(turn.compaction, ReadEvent(dialect, object));
   KVGATE_TRY_VOID(ReadMemory(object, turn));
+  ReadResults(object, turn);
   return turn;
 }
 

@@ -58,6 +58,13 @@ struct Recalled {
   friend bool operator==(const Recalled&, const Recalled&) = default;
 };
 
+// A tool's result that a stub stands for in the turn's input (results/stub.h).
+struct KeptResult {
+  std::string id = {};
+  std::string text = {};
+  friend bool operator==(const KeptResult&, const KeptResult&) = default;
+};
+
 // The prompt of the gateway that stands in front of the system text, and its variables' values.
 struct TurnPrompt {
   std::string name = {};  // empty: there is none
@@ -84,9 +91,10 @@ struct LoggedTurn {
   std::optional<Compaction> compaction = {};  // before this turn was answered
   std::optional<memory::Shown> memory = {};   // that its prompt says, and no turn before
   std::optional<Recalled> recalled = {};
-  std::string attempt = {};             // as SessionAsk::attempt. Not exported
-  std::string undoes = {};              // the entry whose event no longer counts; empty: none
-  store::meta::TurnTokens tokens = {};  // zeros: the provider did not say
+  std::vector<KeptResult> results = {};  // that the model can read
+  std::string attempt = {};              // as SessionAsk::attempt. Not exported
+  std::string undoes = {};               // the entry whose event no longer counts; empty: none
+  store::meta::TurnTokens tokens = {};   // zeros: the provider did not say
   BlockHash kv_block = {};  // the last block of its KV on this disk; 0: none. Not exported
   // The id of an item that no longer stands in what was said before (kept_turn.h). Not exported.
   std::string removes = {};

@@ -39,9 +39,8 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-void AddMessage(const Message& message, uint32_t number, std::vector<Passage>& passages) {
-  if (message.kind == Kind::kSystem) return;
-  const std::string whole = transcript::ToPlainText({&message, 1});
+void AddText(const std::string& whole, bool is_user, uint32_t number,
+             std::vector<Passage>& passages) {
   const std::string_view text = std::string_view(whole).substr(
       0, Utf8CutBefore(whole, std::min(whole.size(), kMessageBytesMax)));
   const size_t colon = text.find(": ");
@@ -50,9 +49,14 @@ void AddMessage(const Message& message, uint32_t number, std::vector<Passage>& p
   for (const std::string_view piece : CutUp(text, kPassageBytes)) {
     const bool is_first = piece.data() == text.data();
     passages.push_back({.message = number,
-                        .is_user = message.kind == Kind::kUser,
+                        .is_user = is_user,
                         .text = std::string(is_first ? "" : speaker) + std::string(piece)});
   }
+}
+
+void AddMessage(const Message& message, uint32_t number, std::vector<Passage>& passages) {
+  if (message.kind == Kind::kSystem) return;
+  AddText(transcript::ToPlainText({&message, 1}), message.kind == Kind::kUser, number, passages);
 }
 
 }  // namespace
@@ -72,7 +76,12 @@ std::vector<Passage> PassagesOf(const log::LoggedTurn& turn) {
   std::vector<Passage> passages;
   uint32_t number = 0;
   for (const Message& message : turn.input) AddMessage(message, number++, passages);
+  // What stands in the input as a stub was said there.
+  const uint32_t said = number == 0 ? 0 : number - 1;
   for (const Message& message : turn.answer) AddMessage(message, number++, passages);
+  for (const log::KeptResult& result : turn.results) {
+    AddText("Result: " + result.text, /*is_user=*/false, said, passages);
+  }
   return passages;
 }
 
