@@ -186,6 +186,50 @@ class MemoryTest(Case):
         self.assertEqual((shown["facts"], shown["tenant_facts"], shown["retrieval"]),
                          ({"pet": "Biscuit"}, {}, True))
 
+    SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
+                                               "age": {"type": "integer"}}}
+
+    def test_facts_are_asked_for_behind_the_conversation(self):
+        self.start()
+        self.say("My name is Ann.")
+        last = json.loads(self.say("What should I read?")[0])["messages"]
+        reply = self.ask("POST", "/kvgate/v1/sessions/k/memory/extract", {"schema": self.SCHEMA})
+        # The simulated model writes words, and no object.
+        self.assertEqual(reply.status, 503, reply.body)
+        self.assertIn("no JSON object", reply.json["error"]["message"])
+        asked = self.provider.requests[-1]
+        self.assertEqual(said_by(asked.body)[:len(last)],
+                         said_by(json.dumps({"messages": last})))
+        self.assertEqual(len(said_by(asked.body)), len(last) + 2)  # an answer, and the question
+        self.assertNotIn("output_config", json.loads(asked.body))
+        shown = self.running.get("/kvgate/v1/sessions/k").json
+        self.assertEqual(len(shown["data"]), 2)
+        reply = self.ask("POST", "/kvgate/v1/sessions/k/memory/extract", {"schema": {}})
+        self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "schema.properties"))
+
+
+class ExtractionTest(Case):
+    def test_the_local_engine_writes_facts_of_the_schema_in_every_dialect(self):
+        with server.Server(None, self.folder / "data", []) as running:
+            said = [{"role": "user", "content": "My name is Ann."}]
+            for path, body in (
+                    ("/v1/chat/completions", {"messages": said, "max_tokens": 8}),
+                    ("/v1/messages", {"messages": said, "max_tokens": 8}),
+                    ("/v1/responses", {"input": said, "max_output_tokens": 8})):
+                key = path.rpartition("/")[2]
+                reply = running.send(path, {"model": "kvgate-default", **body},
+                                     {"x-kvgate-session": key})
+                self.assertEqual(reply.status, 200, reply.body)
+                reply = running.send(f"/kvgate/v1/sessions/{key}/memory/extract",
+                                     {"schema": MemoryTest.SCHEMA}, {})
+                self.assertEqual(reply.status, 200, reply.body)
+                facts = reply.json["facts"]
+                self.assertEqual(reply.json["refused"], [])
+                self.assertEqual(sorted(facts), sorted(reply.json["changed"]))
+                self.assertLessEqual(set(facts), {"name", "age"})
+                self.assertIsInstance(facts.get("name", ""), str)
+                self.assertIsInstance(facts.get("age", 0), int)
+
 
 if __name__ == "__main__":
     unittest.main()
