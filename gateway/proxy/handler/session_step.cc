@@ -234,7 +234,7 @@ void SessionStep::AfterAnswer() {
   if (!turn_->fold) return;
   if (NeedsCallersKey(request_.environment().options.sessions->summary_model())) return;
   const std::vector<session::transcript::Message>& answer = turn_->turn.answer;
-  // A call that is open would leave only the folded part to be sent, which reads no cache.
+  // A summary that knows the whole loop of tools is better than one from the midst of it.
   const bool is_open = !answer.empty() && session::transcript::CallsTool(answer.back());
   if (is_open && turn_->fold->has_room) return;
   if (auto fold = MakeFold(/*is_background=*/true)) {

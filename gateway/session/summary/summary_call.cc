@@ -85,8 +85,20 @@ std::string BeginningOf(std::string_view text) {
   return out;
 }
 
-Call MakeWhole(const CallArgs& args, const RawObject& body) {
-  std::vector<Message> messages(args.messages.begin(), args.messages.end());
+// The messages without an answer at their end whose calls have no results yet. It is newer than all
+// that is folded, and what is in front of it has been sent as it is.
+std::span<const Message> WithoutOpenCall(std::span<const Message> messages) {
+  const auto spoken = std::find_if(messages.rbegin(), messages.rend(), [](const Message& message) {
+    return message.kind != Kind::kAssistant;
+  });
+  const std::span<const Message> answer =
+      messages.last(static_cast<size_t>(std::distance(messages.rbegin(), spoken)));
+  const bool is_open = std::any_of(answer.begin(), answer.end(), transcript::CallsTool);
+  return is_open ? messages.first(messages.size() - answer.size()) : messages;
+}
+
+Call MakeWhole(const CallArgs& args, std::span<const Message> sent, const RawObject& body) {
+  std::vector<Message> messages(sent.begin(), sent.end());
   messages.push_back(Asking(args.dialect, args.prompt.Ask({.tokens_max = args.tokens_max,
                                                            .kept_from = BeginningOf(args.kept_from),
                                                            .part = {}})));
@@ -136,10 +148,10 @@ bool ForcesCall(const RawObject& body) {
 Call MakeCall(const CallArgs& args) {
   const std::optional<RawObject> read = RawObject::Read(args.body);
   const RawObject body = read ? *read : RawObject();
-  const bool is_open = args.messages.empty() || transcript::CallsTool(args.messages.back());
+  const std::span<const Message> sent = WithoutOpenCall(args.messages);
   const bool is_part =
-      args.only_part || is_open || !args.model.empty() || ForcesCall(body) || HasForm(body);
-  return is_part ? MakePart(args, body) : MakeWhole(args, body);
+      args.only_part || sent.empty() || !args.model.empty() || ForcesCall(body) || HasForm(body);
+  return is_part ? MakePart(args, body) : MakeWhole(args, sent, body);
 }
 
 Result<log::Summary> ReadAnswer(Dialect dialect, std::string_view body, int64_t tokens_max) {

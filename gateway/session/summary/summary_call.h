@@ -2,6 +2,7 @@
 //
 // Where it can, it is the last request, with its answer and one more message of the user's: same
 // tools, tool_choice, effort and thinking, so that all but the new message is read from the cache.
+// An answer whose calls have no results yet is left out: no provider takes it so, and it stays.
 // Only what is no part of a prompt differs: how long the answer may be, where it stops, and that it
 // comes whole. Pure; any thread.
 #pragma once

@@ -107,16 +107,37 @@ TEST_F(SummaryCallTest, OnlyTheFoldedPartIsSentWhereTheAnswerWouldBeNoSummary) {
   }
 }
 
-TEST_F(SummaryCallTest, AnOpenCallAnotherModelOrAFailureGetThePartToo) {
+TEST_F(SummaryCallTest, AnotherModelOrAFailureGetThePartToo) {
   const std::string body = R"({"model":"m","max_tokens":4,"messages":[]})";
   EXPECT_FALSE(Make(Dialect::kChatCompletions, body, {}, /*only_part=*/true).is_whole);
   const Call other = Make(Dialect::kChatCompletions, body, "small");
   EXPECT_FALSE(other.is_whole);
   EXPECT_EQ(json::parse(other.body)["model"], "small");
   EXPECT_EQ(json::parse(other.body)["max_tokens"], 100);
+}
+
+TEST_F(SummaryCallTest, AnAnswerWhoseCallIsOpenIsLeftOutAndTheRestReadsTheCache) {
+  const std::string body = R"({"model":"m","max_tokens":4,"messages":[]})";
   messages.back().json = R"({"role":"assistant","content":null,"tool_calls":[{"id":"1",)"
                          R"("type":"function","function":{"name":"f","arguments":"{}"}}]})";
-  EXPECT_FALSE(Make(Dialect::kChatCompletions, body).is_whole);
+  const Call call = Make(Dialect::kChatCompletions, body);
+  EXPECT_TRUE(call.is_whole);
+  const json sent = json::parse(call.body)["messages"];
+  ASSERT_EQ(sent.size(), 5u) << sent;
+  EXPECT_EQ(sent[3]["content"], "b");
+  EXPECT_THAT(sent[4]["content"].get<std::string>(), HasSubstr("Summarise"));
+  // In Responses an answer has several items, and a call need not be the last.
+  frame.head.clear();
+  messages.back().json = R"({"type":"function_call","call_id":"c","name":"f","arguments":"{}"})";
+  messages.push_back(Said("assistant", "I look."));
+  const Call items = Make(Dialect::kResponses, R"({"model":"m","input":"x"})");
+  EXPECT_TRUE(items.is_whole);
+  EXPECT_EQ(json::parse(items.body)["input"].size(), 4u) << items.body;
+  // Once the result has come, all of it is sent.
+  messages.push_back(Said("tool", "found"));
+  EXPECT_EQ(
+      json::parse(Make(Dialect::kResponses, R"({"model":"m","input":"x"})").body)["input"].size(),
+      7u);
 }
 
 std::string ChatAnswer(std::string_view message, std::string_view reason) {
