@@ -235,6 +235,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) {
        return SetInteger(v, 64, 65'536, c.sessions.retrieval_tokens);
      }},
+    {"sessions", "retrieval_model",
+     [](const Value& v, Config& c) { return SetString(v, c.sessions.retrieval_model); }},
     {"sessions", "summary_wait_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 0, 600, c.sessions.summary_wait_seconds);

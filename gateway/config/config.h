@@ -135,6 +135,9 @@ struct SessionsConfig {
   // front of it. A session's memory and x-kvgate-retrieval say otherwise.
   bool retrieval = false;
   int64_t retrieval_tokens = 1024;  // of all passages for one turn, at most
+  // A model for embeddings, the local engine's or an upstream's, by whose vectors passages are
+  // found too; empty: by words alone.
+  std::string retrieval_model;
   // A prompt beyond window_hard waits this long for a summary that is being made.
   int64_t summary_wait_seconds = 30;
   // own: only the local engine and upstreams with api_key_env are asked for summaries; caller: also

@@ -48,6 +48,7 @@ struct SessionTurn {
   // The prompt that its request names, or that the session has.
   std::optional<log::TurnPrompt> prompt = {};
   std::optional<FoldPlan> fold;  // that is due
+  Unembedded unembedded;         // what is to be found by its meaning later
   std::string received;  // the body as it came, without what names its session; if a fold is due
   // A stored response or an answer in a conversation, whose store writes its entry. Its session
   // has further branches, and nobody holds it.
