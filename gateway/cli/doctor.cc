@@ -610,9 +610,8 @@ void CheckEngine(config::Config& config, Findings& findings) {
 Findings Diagnose(Result<config::Config> config, const server::TargetFlags& target) {
   Findings findings;
   if (!config) {
-    findings.push_back({Status::kFailure, "config", config.error().detail,
-                        "correct it; `kvgate config check FILE` says when it is right"});
-    return findings;
+    return {{Status::kFailure, "config", config.error().detail,
+             "correct it; `kvgate config check FILE` says when it is right"}};
   }
   findings.push_back({Status::kOk, "config", "every key and value is known"});
   CheckKeys(*config, findings);
@@ -625,8 +624,7 @@ Findings Diagnose(Result<config::Config> config, const server::TargetFlags& targ
   if (!target.url.empty()) {
     CheckServersStore(server::FindServer(target, {}), authorization.value_or(""), findings);
   }
-  const std::optional<std::string> server =
-      CheckDataDirectory(*config, authorization.value_or(""), findings);
+  const auto server = CheckDataDirectory(*config, authorization.value_or(""), findings);
   // Uses the same conditions as serve for loading models.
   if (const auto sorted = runtime::SortModels(config->engine); !sorted) {
     findings.push_back({Status::kFailure, "model", sorted.error().detail, "name one of them"});
@@ -636,6 +634,9 @@ Findings Diagnose(Result<config::Config> config, const server::TargetFlags& targ
     findings.push_back({said ? Status::kOk : Status::kFailure, "embeddings",
                         said ? *said : said.error().detail,
                         said ? "" : "name a GGUF file of a model that makes embeddings"});
+  }
+  if (const auto missing = runtime::MissingRetrievalModel(*config); !missing.empty()) {
+    findings.push_back({Status::kWarning, "retrieval", missing, "name one that somebody serves"});
   }
   if (runtime::HasLocalModel(*config)) {
     CheckEngine(*config, findings);

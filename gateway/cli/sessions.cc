@@ -383,9 +383,11 @@ Result<int> RunOnSessions(const SessionFlags& flags, SessionCommand command) {
                   .bytes_max = config.store.turns_bytes,
                   .tenant_share = config.store.tenant_share}));
   KVGATE_TRY(const auto book, session::memory::MemoryBook::Open({.meta = opened->meta()}));
+  KVGATE_TRY(const auto vectors,
+             session::OpenVectorBook(opened->meta(), *turns, config.sessions.retrieval_model));
   session::memory::MemoryAdmin memory(book.get());
-  session::Sessions sessions(
-      runtime::ToSessionOptions(config, {.turns = turns.get(), .memory = book.get()}));
+  session::Sessions sessions(runtime::ToSessionOptions(
+      config, {.turns = turns.get(), .memory = book.get(), .vectors = vectors.get()}));
   session::SessionAdmin admin(
       sessions, [&](BlockHash last) { return local::ForgetPrefix(&opened->kv(), last); });
   return command({.server = {},

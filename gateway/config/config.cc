@@ -236,6 +236,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) {
        return SetInteger(v, 64, 65'536, c.sessions.retrieval_tokens);
      }},
+    {"sessions", "retrieval_model",
+     [](const Value& v, Config& c) { return SetString(v, c.sessions.retrieval_model); }},
     {"sessions", "tool_results",
      [](const Value& v, Config& c) { return SetChoice(v, kToolResults, c.sessions.tool_results); }},
     {"sessions", "tool_result_tokens",

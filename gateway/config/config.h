@@ -135,6 +135,9 @@ struct SessionsConfig {
   // front of it. A session's memory and x-kvgate-retrieval say otherwise.
   bool retrieval = false;
   int64_t retrieval_tokens = 1024;  // of all passages for one turn, at most
+  // A model for embeddings, the local engine's or an upstream's, by whose vectors passages are
+  // found too; empty: by words alone.
+  std::string retrieval_model;
   // stub: a tool's result of more tokens than these is kept beside the prompt, where its beginning
   // and end stand, and the model reads the rest by a tool. x-kvgate-tool-results says otherwise.
   std::string tool_results = "whole";

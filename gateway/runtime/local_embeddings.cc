@@ -66,6 +66,16 @@ Result<std::string> DescribeEmbeddingModel(const config::EngineConfig& engine) {
                      config.context_length);
 }
 
+std::vector<std::string> NamesOfEmbeddingModel(const config::EngineConfig& engine) {
+  const std::string& path = engine.embedding_model;
+  if (path.empty()) return {};
+  const auto file = modelfile::OpenModelFile(path);
+  if (!file) return {};
+  const auto config = model::ReadModelConfig(**file, {.purpose = model::Purpose::kEmbeddings});
+  if (!config) return {};
+  return local::LocalModelNames(config->name, path);
+}
+
 Result<std::unique_ptr<local::embeddings::EmbeddingProvider>> OpenEmbeddings(
     const config::EngineConfig& engine, bool beside_engine) {
   const auto started = std::chrono::steady_clock::now();

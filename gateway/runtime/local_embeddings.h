@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "gateway/config/config.h"
@@ -19,6 +20,9 @@ Result<void> SortModels(config::EngineConfig& engine);
 // Says what engine.embedding_model is, for people, without loading its weights: "FILE: bert, 12
 // layers, 384 dimensions (mean), context 512". Fails as loading would.
 Result<std::string> DescribeEmbeddingModel(const config::EngineConfig& engine);
+
+// The names to which it would answer; none if it cannot be read.
+std::vector<std::string> NamesOfEmbeddingModel(const config::EngineConfig& engine);
 
 // Loads engine.embedding_model, on the CPU: a device is left to the engine. `beside_engine`: an
 // engine of this process generates text, so that by default the other half of the threads is left

@@ -100,6 +100,18 @@ std::unique_ptr<session::memory::MemoryBook> OpenMemory(const DataTier& tier,
   return nullptr;
 }
 
+// Returns null without a data directory; a failure is logged and serving goes on.
+std::unique_ptr<session::retrieval::VectorBook> OpenVectors(const config::Config& config,
+                                                            const DataTier& tier,
+                                                            store::meta::TurnStore* turns) {
+  if (tier.meta() == nullptr || turns == nullptr) return nullptr;
+  auto opened = session::OpenVectorBook(*tier.meta(), *turns, config.sessions.retrieval_model);
+  if (opened) return *std::move(opened);
+  KVGATE_LOG(kWarning, kSource, "sessions are searched by words alone: {}",
+             opened.error().ToString());
+  return nullptr;
+}
+
 // Returns null if prompts are not stored. It must be destroyed before the objects it borrows.
 std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
                                                   const DataTier& tier, service::Prompts& prompts) {
@@ -231,9 +243,11 @@ class OpenRuntime final : public Runtime {
                                   const auto& use) { budget_alerts_->OnUse(tenant, use); }}),
         turns_(OpenTurns(config_, tier_)),
         memory_(OpenMemory(tier_, turns_.get())),
+        vectors_(OpenVectors(config_, tier_, turns_.get())),
         named_prompts_(std::move(beginning.named_prompts)),
-        sessions_(ToSessionOptions(config_, {.turns = turns_.get(), .memory = memory_.get()},
-                                   std::move(beginning.summary_prompt))),
+        sessions_(ToSessionOptions(
+            config_, {.turns = turns_.get(), .memory = memory_.get(), .vectors = vectors_.get()},
+            std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
         service_({.registry = options_.registry,
@@ -277,6 +291,7 @@ class OpenRuntime final : public Runtime {
                                     [this] { return LoadEmbeddings(); }));
       embeddings_.Publish(std::move(provider));
     }
+    WarnOfRetrieval(config_);
     Publish();
     return {};
   }
@@ -365,6 +380,12 @@ class OpenRuntime final : public Runtime {
 
   bool HasEmbeddings() const { return !config_.engine.embedding_model.empty(); }
 
+  void WarnOfRetrieval(const config::Config& config) const {
+    const std::string missing = MissingRetrievalModel(
+        config, [this](std::string_view model) { return embeddings_.Serves(model); });
+    if (!missing.empty()) KVGATE_LOG(kWarning, kSource, "sessions.retrieval_model: {}", missing);
+  }
+
   // Calls `load` on another thread if the caller wants to hear of it.
   template <typename Loaded>
   Result<Loaded> Loading(const std::function<Result<Loaded>()>& load) const {
@@ -435,6 +456,9 @@ class OpenRuntime final : public Runtime {
     budget_alerts_->Take(std::move(budgets));
     KVGATE_TRY_VOID(named_prompts_->Configure(std::move(configured)));
     if (server_) KVGATE_TRY_VOID(server_->Reload(ToTlsOptions(next)));
+    // The model is that of the start.
+    next.sessions = config_.sessions;
+    WarnOfRetrieval(next);
     KVGATE_LOG(kInfo, kSource,
                "configuration read again: {} upstreams, {} routes, {} keys, {} "
                "prompts{}",
@@ -480,6 +504,7 @@ class OpenRuntime final : public Runtime {
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
   const std::unique_ptr<session::memory::MemoryBook> memory_;
+  const std::unique_ptr<session::retrieval::VectorBook> vectors_;
   const std::unique_ptr<session::prompts::NamedPrompts> named_prompts_;
   session::Sessions sessions_;
   const std::unique_ptr<service::PromptStore> prompt_store_;

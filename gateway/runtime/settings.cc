@@ -12,6 +12,8 @@
 
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "gateway/runtime/local_embeddings.h"
+#include "gateway/upstream/body_scan.h"
 
 namespace kvgate::runtime {
 namespace {
@@ -135,10 +137,31 @@ session::Sessions::Options ToSessionOptions(const config::Config& config,
           .folds_idle = sessions.idle_compact == "auto",
           .lends_callers_key = sessions.summary_api_key == "caller",
           .memory = {.book = stores.memory,
+                     .vectors = stores.vectors,
                      .retrieves = sessions.retrieval,
                      .retrieval_tokens = sessions.retrieval_tokens},
           .results = {.stubs = sessions.tool_results == "stub",
                       .bytes_max = static_cast<size_t>(sessions.tool_result_tokens) * 4}};
+}
+
+std::string MissingRetrievalModel(const config::Config& config, const ServesEmbeddings& serves) {
+  const std::string& model = config.sessions.retrieval_model;
+  if (model.empty()) return "";
+  const std::vector<std::string> names =
+      serves ? std::vector<std::string>() : NamesOfEmbeddingModel(config.engine);
+  const bool is_local =
+      serves ? serves(model) : std::find(names.begin(), names.end(), model) != names.end();
+  if (is_local) return "";
+  for (const config::UpstreamConfig& upstream : config.upstreams) {
+    if (upstream.dialect != "openai") continue;
+    for (const std::string& glob : upstream.models) {
+      if (upstream::GlobMatches(glob, model)) return "";
+    }
+  }
+  return fmt::format(
+      "nobody serves the model '{}' at /v1/embeddings, so that sessions are searched "
+      "by words alone",
+      model);
 }
 
 Result<config::Config> Reloadable(const config::Config& running, config::Config next) {

@@ -2,7 +2,9 @@
 // they start, and what of a changed one they take while they run.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -39,10 +41,17 @@ Result<std::vector<session::prompts::PromptVersion>> ReadPrompts(const config::C
 struct SessionStores {
   store::meta::TurnStore* turns = nullptr;
   session::memory::MemoryBook* memory = nullptr;
+  session::retrieval::VectorBook* vectors = nullptr;
 };
 session::Sessions::Options ToSessionOptions(const config::Config& config,
                                             const SessionStores& stores,
                                             session::summary::SummaryPrompt prompt = {});
+
+// What is wrong with the model that finds passages by meaning: nobody serves it; empty: nothing is.
+// `serves` says if the local engine makes embeddings by that name; empty: the model's file does.
+using ServesEmbeddings = std::function<bool(std::string_view model)>;
+std::string MissingRetrievalModel(const config::Config& config,
+                                  const ServesEmbeddings& serves = {});
 
 // Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys,
 // prompts, metrics and the engine's mode, while the address and the certificate's file names stay.

@@ -208,8 +208,13 @@ Result<std::string> Sessions::Compose(SessionTurn& turn, const ComposeArgs& args
   Result<std::string> body = args.is_forced
                                  ? FitWindow(turn, composed, said)
                                  : FitRemembering(*this, turn, std::move(composed), said);
-  if (turn.fold)
+  if (turn.fold) {
     turn.received = turn.read_bytes > 0 ? std::move(with_stubs) : std::string(args.body);
+  }
+  if (body) {
+    turn.unembedded = memory_.UnembeddedOf(
+        {.remembered = turn.remembered, .stored = turn.stored, .turn = turn.turn});
+  }
   memory_.Release(turn.place(), std::move(turn.remembered));
   turn.remembered = {};
   if (!body) return body.error();
@@ -264,6 +269,7 @@ Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
   KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));
   turn.is_stored.store(true);
   num_turns_.fetch_add(1, std::memory_order_relaxed);
+  memory_.NoteTurn(turn.unembedded, turn.turn);
   if (turn.turn.compaction) num_compactions_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
@@ -352,6 +358,7 @@ void Sessions::Collect(metrics::TextWriter& writer) const {
   constexpr std::string_view kRunning = "kvgate_session_folds_running";
   writer.Family(kRunning, "gauge", "Summaries of sessions that are being made.");
   writer.Sample(kRunning, {}, static_cast<uint64_t>(folds.num_running));
+  memory_.Collect(writer);
 }
 
 }  // namespace kvgate::session

@@ -49,6 +49,7 @@ struct SessionTurn {
   // The prompt that its request names, or that the session has.
   std::optional<log::TurnPrompt> prompt = {};
   std::optional<FoldPlan> fold;  // that is due
+  Unembedded unembedded;         // what is to be found by its meaning later
   std::string received;  // the body as it came, without what names its session; if a fold is due
   // Bytes that its model may read at once by the tool that reads results (results/read_tool.h); 0:
   // it has no such tool.

@@ -53,5 +53,10 @@ inline constexpr SealedKind kMemoryKind = {.magic = 0x4d4d564b,  // "KVMM"
                                            .purpose = "memory",
                                            .source = "session.memory",
                                            .name = "a memory"};
+inline constexpr SealedKind kVectorsKind = {.magic = 0x4556564b,  // "KVVE"
+                                            .version = 1,
+                                            .purpose = "vectors",
+                                            .source = "session.vectors",
+                                            .name = "the vectors of a turn"};
 
 }  // namespace kvgate::store::file

@@ -9,6 +9,7 @@ Everything that can be asked of it stands in README.md beside this file.
 
 import argparse
 import asyncio
+import functools
 import gzip
 import json
 import os
@@ -58,6 +59,7 @@ class Simulator:
         self.responses = {}
         self.clock_offset = 0.0
         self.system_turns = None  # Anthropic's: "", "plain" or "clear_at"; None: not looked at
+        self.synonyms = None  # sets of words that mean the same to its models for embeddings
         self.thinks = False  # models that bind thinking to the prefix think, and refuse another one
         self.num_connections = 0
         self.num_open = 0
@@ -281,6 +283,8 @@ class Simulator:
             make, make_events = anthropic_dialect.message, anthropic_dialect.message_events
         else:
             make, make_events = OPENAI[request.path]
+            if make is openai_dialect.embeddings:
+                make = functools.partial(make, synonyms=self.synonyms)
             prompt_cache.check_openai(body)
             *usage, keep = prompt_cache.openai_usage(self._store, body, credential)
             thought = None

@@ -10,9 +10,9 @@
 #include "gateway/protocol/form/errors.h"
 #include "gateway/proxy/handler/data/ledger_data.h"
 #include "gateway/proxy/handler/data/memory_data.h"
+#include "gateway/proxy/handler/data/session_data.h"
 #include "gateway/proxy/handler/generation.h"
 #include "gateway/proxy/handler/prompts/prompt_data.h"
-#include "gateway/proxy/handler/session_data.h"
 #include "gateway/proxy/request/query.h"
 
 namespace kvgate::proxy::handler {
@@ -43,6 +43,17 @@ Response AnswerMemory(const ServiceCall& call) {
                              .route = call.route,
                              .place = call.place,
                              .body = call.body});
+}
+
+Response AnswerSession(const ServiceCall& call) {
+  return data::AnswerSession({.service = call.service,
+                              .sessions = call.sessions,
+                              .tenant = local::TenantOf(call.caller.credential),
+                              .route = call.route,
+                              .place = call.place,
+                              .target = call.target,
+                              .body = call.body,
+                              .request_id = call.request_id});
 }
 
 Response AnswerResponse(const ServiceCall& call) {

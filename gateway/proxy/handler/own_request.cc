@@ -36,6 +36,7 @@ constexpr std::string_view kOwnFields[] = {"accept-encoding",
                                            "x-kvgate-tool-results"};
 constexpr std::string_view kCredentialFields[] = {"authorization", "x-api-key",
                                                   "proxy-authorization"};
+constexpr std::string_view kTraceFields[] = {"traceparent", "tracestate"};
 
 template <typename Names>
 bool IsOneOf(std::string_view name, const Names& names) {
@@ -78,7 +79,7 @@ void KeepingSink::OnWatch() {
   });
 }
 
-OwnRequests::OwnRequests(const RequestContext& request, bool is_background)
+OwnRequests::OwnRequests(const RequestContext& request, bool is_background, Fields fields)
     : environment_(request.environment()),
       targets_(environment_.targets.Get()),
       caller_(is_background ? request.caller().InBackground() : request.caller()),
@@ -87,6 +88,7 @@ OwnRequests::OwnRequests(const RequestContext& request, bool is_background)
   for (const auto& field : request.head().fields) {
     if (IsOneOf(field.name, kOwnFields)) continue;
     if (is_background && IsOneOf(field.name, kCredentialFields)) continue;
+    if (fields == Fields::kTrace && !IsOneOf(field.name, kTraceFields)) continue;
     fields_.emplace_back(field.name, field.value);
   }
 }

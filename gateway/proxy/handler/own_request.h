@@ -1,6 +1,7 @@
 // OwnRequests: requests that the gateway makes itself, in the name of a caller and with the fields
-// of a request of that caller's. They are answered to a sink that keeps the answer, and go the way
-// of all others. In the background they have no credential of the caller's.
+// of a request of that caller's, unless they are about something else. They are answered to a sink
+// that keeps the answer, and go the way of all others. In the background they have no credential of
+// the caller's.
 #pragma once
 
 #include <functional>
@@ -55,9 +56,12 @@ class Leaving final : public request::Watcher {
 
 class OwnRequests {
  public:
+  // Which of the request's fields they have: kTrace only what names its trace, because another
+  // model is asked, of another provider.
+  enum class Fields : uint8_t { kAll, kTrace };
   // `request` is one of the caller's, and need not outlive this if they are in the background. They
   // go to those targets that are current when this is made.
-  OwnRequests(const RequestContext& request, bool is_background);
+  OwnRequests(const RequestContext& request, bool is_background, Fields fields = Fields::kAll);
 
   void Add(std::string_view name, std::string value) { fields_.emplace_back(name, value); }
   // A POST to a path of the gateway's, to the sink. One at a time; `target` and this must outlive

@@ -11,6 +11,7 @@
 #include "gateway/local/prefix_service.h"
 #include "gateway/proxy/handler/idle_fold.h"
 #include "gateway/proxy/handler/model_context.h"
+#include "gateway/proxy/handler/recall.h"
 #include "gateway/session/transcript/spoken.h"
 
 namespace kvgate::proxy::handler {
@@ -231,6 +232,7 @@ void SessionStep::AfterAnswer() {
   }
   if (turn_ == nullptr || !turn_->is_stored.load()) return;
   if (!turn_->is_kept) IdleFold::Begin(request_, *turn_);
+  if (!turn_->is_kept) BeginEmbedding(request_, *turn_);
   if (!turn_->fold) return;
   if (NeedsCallersKey(request_.environment().options.sessions->summary_model())) return;
   const std::vector<session::transcript::Message>& answer = turn_->turn.answer;
@@ -276,7 +278,13 @@ Task<Result<void>> SessionStep::Load() {
                                 loaded] { *loaded = sessions->Load(*turn); };
   const Result<void> ran =
       co_await request_.work().RunOnDisk(request_.work().pools().store, std::move(work));
-  co_return ran ? *loaded : ran;
+  if (!ran) co_return ran;
+  if (!*loaded) co_return *loaded;
+  if (!question_ && !request_.place().counts_tokens()) {
+    question_ = co_await AskForQuestion(request_, *turn_);
+  }
+  if (question_) turn_->remembered.question = *question_;
+  co_return Result<void>();
 }
 
 Task<Result<void>> SessionStep::Compose() {

@@ -52,6 +52,7 @@ class SessionStep {
   Task<Result<void>> Prepare(bool may_wait);
   // Waits until this request holds the session.
   Task<Result<void>> Hold();
+  // Reads what the session has, and asks what the user's words mean, once.
   Task<Result<void>> Load();
   Task<Result<void>> Compose();
   // Waits, where that may help, for a summary that is under way or is begun here. Returns true if
@@ -63,7 +64,8 @@ class SessionStep {
 
   RequestContext& request_;
   std::shared_ptr<session::SessionTurn> turn_;
-  std::string composed_;  // the body that will be answered
+  std::string composed_;                                 // the body that will be answered
+  std::optional<session::retrieval::Meaning> question_;  // once it was asked for
   bool is_local_ = false;
 };
 

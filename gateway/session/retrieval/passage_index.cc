@@ -33,7 +33,8 @@ constexpr size_t kOverheadBytes = 64;  // of an entry besides its text, and of a
 void PassageIndex::Add(const log::LoggedTurn& turn) {
   if (turns_.contains(turn.id)) return;
   const auto index = static_cast<uint32_t>(turns_in_order_.size());
-  turns_in_order_.push_back({.id = turn.id, .depth = turn.depth});
+  turns_in_order_.push_back(
+      {.id = turn.id, .depth = turn.depth, .first_entry = static_cast<uint32_t>(passages_.size())});
   turns_[turn.id] = index;
   head_ = turn.id;
   bytes_ += 2 * turn.id.size() + kOverheadBytes;
@@ -57,7 +58,57 @@ void PassageIndex::Add(const log::LoggedTurn& turn) {
                          .number = number++,
                          .num_terms = static_cast<uint32_t>(terms.size()),
                          .passage = std::move(passage)});
+    ++turns_in_order_.back().num_entries;
   }
+}
+
+const PassageIndex::Turn* PassageIndex::FindTurn(std::string_view id) const {
+  const auto found = turns_.find(std::string(id));
+  return found == turns_.end() ? nullptr : &turns_in_order_[found->second];
+}
+
+std::span<const PassageIndex::Entry> PassageIndex::MeaningfulOf(const Turn& turn) const {
+  return std::span(passages_).subspan(turn.first_entry,
+                                      std::min<size_t>(turn.num_entries, kTurnVectorsMax));
+}
+
+void PassageIndex::SetMeanings(std::string_view turn, std::vector<Meaning> meanings) {
+  const auto found = turns_.find(std::string(turn));
+  if (found == turns_.end()) return;
+  Turn& place = turns_in_order_[found->second];
+  if (meanings.size() != MeaningfulOf(place).size()) return;
+  if (!place.has_meanings && meaning_bytes_ >= kMeaningBytesMax) return;
+  place.has_meanings = true;
+  place.num_dimensions = 0;
+  for (size_t i = 0; i < meanings.size(); ++i) {
+    Meaning& meaning = passages_[place.first_entry + i].meaning;
+    const size_t before = meaning.dimensions();
+    num_meanings_ -= meaning.is_known() ? 1 : 0;
+    meaning = std::move(meanings[i]);
+    num_meanings_ += meaning.is_known() ? 1 : 0;
+    meaning_bytes_ = meaning_bytes_ - before + meaning.dimensions();
+    bytes_ = bytes_ - before + meaning.dimensions();
+    if (meaning.is_known()) place.num_dimensions = meaning.dimensions();
+  }
+}
+
+std::vector<std::string> PassageIndex::TurnsWithout(size_t dimensions) const {
+  std::vector<std::string> turns;
+  for (const Turn& turn : turns_in_order_) {
+    const bool is_of_others =
+        dimensions != 0 && turn.num_dimensions != 0 && turn.num_dimensions != dimensions;
+    const bool is_without = !turn.has_meanings && meaning_bytes_ < kMeaningBytesMax;
+    if (turn.num_entries > 0 && (is_without || is_of_others)) turns.push_back(turn.id);
+  }
+  return turns;
+}
+
+std::vector<std::string> PassageIndex::TextsOf(std::string_view turn) const {
+  std::vector<std::string> texts;
+  const Turn* const place = FindTurn(turn);
+  if (place == nullptr) return texts;
+  for (const Entry& entry : MeaningfulOf(*place)) texts.push_back(entry.passage.text);
+  return texts;
 }
 
 PassageIndex::Excluded PassageIndex::ExcludedBy(const SearchArgs& args) const {
@@ -173,9 +224,39 @@ Found PassageIndex::ToFound(const Entry& entry) const {
           .text = entry.passage.text};
 }
 
+std::vector<uint32_t> PassageIndex::AlikeTo(const SearchArgs& args,
+                                            const Excluded& excluded) const {
+  // Passages that may not be found, such as those of the newest turns, tell what is usual here too.
+  std::vector<Likeness> all;
+  for (size_t i = 0; i < passages_.size(); ++i) {
+    const Meaning& meaning = passages_[i].meaning;
+    if (!meaning.is_known() || meaning.dimensions() != args.meaning->dimensions()) continue;
+    all.push_back({.entry = static_cast<uint32_t>(i), .cosine = meaning.CosineWith(*args.meaning)});
+  }
+  std::vector<uint32_t> alike = StandingOut(all);
+  std::erase_if(alike,
+                [&](uint32_t entry) { return !MayBeFound(passages_[entry], excluded, args); });
+  if (alike.size() > kCandidatesMax) alike.resize(kCandidatesMax);
+  return alike;
+}
+
+std::vector<uint32_t> PassageIndex::Fitting(std::vector<uint32_t> entries, size_t bytes_max) const {
+  size_t bytes = 0;
+  std::erase_if(entries, [&](uint32_t entry) {
+    const size_t size = passages_[entry].passage.text.size();
+    const bool fits = bytes + size <= bytes_max;
+    bytes += fits ? size : 0;
+    return !fits;
+  });
+  return entries;
+}
+
 std::vector<Found> PassageIndex::Search(const SearchArgs& args) const {
   const Excluded excluded = ExcludedBy(args);
   std::vector<uint32_t> chosen = Choose(Match(args, excluded), args.bytes_max);
+  if (args.meaning != nullptr && args.meaning->is_known()) {
+    chosen = Fitting(Fused(chosen, AlikeTo(args, excluded)), args.bytes_max);
+  }
   size_t bytes = 0;
   for (const uint32_t entry : chosen) bytes += passages_[entry].passage.text.size();
   // "Which port?" is found, "8443." is what was asked for.

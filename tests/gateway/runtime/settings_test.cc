@@ -141,5 +141,23 @@ TEST(SettingsTest, TablesThatAReloadDoesNotReadAreNamed) {
             "[server], [engine], [cache], [store], [ledger], [limits]");
 }
 
+TEST(SettingsTest, AModelForRetrievalThatNobodyServesIsNamed) {
+  const auto missing = [](const config::Config& config, std::string_view own) {
+    return MissingRetrievalModel(config, [&](std::string_view model) { return model == own; });
+  };
+  config::Config config = Forwarding();
+  config.upstreams.front().models = {"gpt-*"};
+  EXPECT_EQ(missing(config, ""), "");
+  config.sessions.retrieval_model = "vectors";
+  EXPECT_NE(missing(config, "other").find("'vectors'"), std::string::npos);
+  EXPECT_NE(MissingRetrievalModel(config), "");
+  EXPECT_EQ(missing(config, "vectors"), "");
+  config.upstreams.front().models = {"vec*"};
+  EXPECT_EQ(missing(config, "other"), "");
+  // The other dialect has no embeddings.
+  config.upstreams.front().dialect = "anthropic";
+  EXPECT_NE(missing(config, "other"), "");
+}
+
 }  // namespace
 }  // namespace kvgate::runtime

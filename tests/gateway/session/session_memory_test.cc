@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/session/memory/memory_admin.h"
@@ -29,10 +32,36 @@ using ::testing::StartsWith;
 class SessionMemoryTest : public ::testing::Test {
  protected:
   void Open(window::Settings window, bool retrieves = false) {
-    sessions = std::make_unique<Sessions>(Sessions::Options{
-        .turns = turns.get(),
-        .window = window,
-        .memory = {.book = book.get(), .retrieves = retrieves, .retrieval_tokens = 600}});
+    sessions = std::make_unique<Sessions>(Sessions::Options{.turns = turns.get(),
+                                                            .window = window,
+                                                            .memory = {.book = book.get(),
+                                                                       .vectors = vectors.get(),
+                                                                       .retrieves = retrieves,
+                                                                       .retrieval_tokens = 600}});
+  }
+  void OpenVectors(const std::string& model) { vectors = *OpenVectorBook(meta, *turns, model); }
+  // As a model that knows what a puppy is.
+  static retrieval::Meaning MeaningOf(std::string_view text) {
+    const bool is_of_dogs = text.find("dog") != text.npos || text.find("puppy") != text.npos;
+    std::vector<float> values(64, 0.1F);
+    values[is_of_dogs ? 0 : 1 + std::hash<std::string_view>()(text) % 63] = 5;
+    return retrieval::Meaning::Of(values);
+  }
+  // Has vectors made of what the last turn left over. Returns the texts.
+  std::vector<std::string> Embed() {
+    std::vector<std::string> all;
+    const auto work = sessions->memory().BeginEmbedding(
+        turn->place(), std::exchange(turn->unembedded, {}), turn->turn);
+    if (work == nullptr) return all;
+    EXPECT_TRUE(work->Plan());
+    for (auto texts = work->Next(); !texts.empty(); texts = work->Next()) {
+      std::vector<retrieval::Meaning> made;
+      for (const std::string& text : texts) made.push_back(MeaningOf(text));
+      work->Take(std::move(made));
+      EXPECT_TRUE(work->Store());
+      all.insert(all.end(), texts.begin(), texts.end());
+    }
+    return all;
   }
   std::string Ask(const std::string& body, SessionAsk ask) {
     auto read = sessions->Read({.tenant = "t",
@@ -44,6 +73,8 @@ class SessionMemoryTest : public ::testing::Test {
     turn = *read;
     const auto loaded = sessions->Load(*turn);
     EXPECT_TRUE(loaded) << loaded.error().ToString();
+    last_asked = sessions->memory().AskedBy("t", turn->remembered, turn->request.messages);
+    if (!last_asked.empty()) turn->remembered.question = MeaningOf(last_asked);
     auto composed =
         sessions->Compose(*turn, {.body = body, .count = [](std::string_view prompt) {
                                     return Result<int64_t>(static_cast<int64_t>(prompt.size() / 4));
@@ -83,9 +114,11 @@ class SessionMemoryTest : public ::testing::Test {
   store::MemoryMetaStore meta;
   std::unique_ptr<store::meta::TurnStore> turns = test::OpenTurns(meta);
   std::unique_ptr<memory::MemoryBook> book = *memory::MemoryBook::Open({.meta = meta});
+  std::unique_ptr<retrieval::VectorBook> vectors;
   std::unique_ptr<Sessions> sessions;
   std::shared_ptr<SessionTurn> turn;
   std::string last_body;
+  std::string last_asked;  // the text whose meaning would be asked for
   int last_id = 0;
 };
 
@@ -369,6 +402,106 @@ TEST_F(SessionMemoryTest, WordsThatFillTheWindowGoWithoutWhatWasFound) {
   const std::string sent = Say("alpha? " + std::string(1700, 'z'));
   EXPECT_THAT(sent, HasSubstr("zzz"));
   EXPECT_THAT(sent, Not(HasSubstr("retrieved")));
+}
+
+class RecallByMeaningTest : public SessionMemoryTest {
+ protected:
+  void Start(const std::string& model = "m") {
+    OpenVectors(model);
+    Open({.high = 400, .low = 200, .hard = 500}, /*retrieves=*/true);
+  }
+  std::vector<std::string> SayFiller(int count = 12) {
+    std::vector<std::string> texts;
+    for (int i = 0; i < count; ++i) {
+      Say(fmt::format("Filler{} {}", ++num_fillers, std::string(80, 'x')));
+      for (std::string& text : Embed()) texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+  std::string Metrics() const {
+    std::string text;
+    metrics::TextWriter writer(text);
+    sessions->Collect(writer);
+    return text;
+  }
+  int num_fillers = 0;
+};
+
+TEST_F(RecallByMeaningTest, AFactIsFoundInOtherWords) {
+  Start();
+  Say("My dog is called Biscuit.");
+  EXPECT_TRUE(Embed().empty());  // nothing is left out yet
+  const std::vector<std::string> texts = SayFiller();
+  EXPECT_EQ(last_asked.substr(0, 8), "Filler12");
+  EXPECT_EQ(texts[0], "User: My dog is called Biscuit.");
+  EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), 26u);
+  EXPECT_EQ(texts.size(), 26u);
+  EXPECT_THAT(TextsOf(Say("A puppy?")).back(),
+              HasSubstr("[turn 1]\nUser: My dog is called Biscuit."));
+  EXPECT_THAT(Metrics(),
+              Not(HasSubstr(R"(kvgate_session_retrieval_total{by="meaning",outcome="found"} 0)")));
+}
+
+TEST_F(RecallByMeaningTest, VectorsAreReadAgainAfterARestartAndNotMade) {
+  Start();
+  Say("My dog is called Biscuit.");
+  SayFiller();
+  Start();
+  EXPECT_THAT(TextsOf(Say("A puppy?")).back(), HasSubstr("called Biscuit."));
+  EXPECT_EQ(Embed().size(), 2u);  // of this turn
+}
+
+TEST_F(RecallByMeaningTest, AnotherModelMakesItsOwn) {
+  Start();
+  Say("My dog is called Biscuit.");
+  SayFiller();
+  Start("m2");
+  EXPECT_THAT(TextsOf(Say("A puppy?")).back(), Not(HasSubstr("Biscuit")));
+  EXPECT_EQ(last_asked, "");
+  EXPECT_EQ(Embed().size(), 28u);
+  EXPECT_THAT(TextsOf(Say("Which puppy?")).back(), HasSubstr("called Biscuit."));
+}
+
+TEST_F(RecallByMeaningTest, WithoutAModelOrASwitchNothingIsAskedFor) {
+  Start("");
+  Say("My dog is called Biscuit.");
+  EXPECT_TRUE(SayFiller().empty());
+  Start();
+  Open({.high = 400, .low = 200, .hard = 500}, /*retrieves=*/false);
+  EXPECT_TRUE(SayFiller().empty());
+  EXPECT_EQ(last_asked, "");
+}
+
+TEST_F(RecallByMeaningTest, AfterAFailureWordsAreLookedFor) {
+  Start();
+  Say("My dog is called Biscuit.");
+  SayFiller();
+  sessions->memory().NoteVectors("t", retrieval::EmbeddingPace::Use::kQuestion, 0);
+  EXPECT_THAT(TextsOf(Say("Which dog?")).back(), HasSubstr("called Biscuit."));
+  EXPECT_EQ(last_asked, "");
+  EXPECT_EQ(Embed().size(), 2u);  // passages are asked for all the same
+  sessions->memory().NoteVectors("t", retrieval::EmbeddingPace::Use::kPassages, 0);
+  Say("More.");
+  EXPECT_TRUE(Embed().empty());
+}
+
+TEST_F(RecallByMeaningTest, VectorsGoWithTheirSession) {
+  Start();
+  Say("My dog is called Biscuit.");
+  SayFiller();
+  EXPECT_GT(vectors->bytes(), 0u);
+  SessionAdmin admin(*sessions);
+  ASSERT_TRUE(admin.Fork({.tenant = "t", .key = "k"}, R"({"key":"copy"})", "fork_1"));
+  const auto lines = admin.Export({.tenant = "t", .key = "k"});
+  ASSERT_TRUE(lines);
+  EXPECT_THAT(*lines, Not(HasSubstr("vector")));
+  ASSERT_TRUE(admin.Remove({.tenant = "t", .key = "k"}, "rm_1"));
+  EXPECT_EQ(vectors->bytes(), 0u);
+  // What was being made meanwhile is not kept.
+  EXPECT_EQ(Embed().size(), 0u);
+  // A copy has its own made.
+  Say("Filler", {.key = "copy"});
+  EXPECT_EQ(Embed().size(), 28u);
 }
 
 }  // namespace

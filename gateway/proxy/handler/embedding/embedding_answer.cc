@@ -48,6 +48,7 @@ Result<std::unique_ptr<EmbeddingAnswer>> EmbeddingAnswer::Start(const Args& args
                                  .tenant = args.tenant,
                                  .key = args.key,
                                  .session = args.session,
+                                 .purpose = args.purpose,
                                  .caller_trace = args.caller_trace});
   const Result<EmbeddingRequest> request = protocol::DecodeEmbeddings(args.body, args.limits);
   if (!request) {

@@ -28,6 +28,7 @@ class EmbeddingAnswer {
     std::string tenant = {};        // in the ledger, and whose turn it takes
     std::string_view key = {};      // the name of the caller's [[key]]
     std::string_view session = {};  // as the caller named it
+    std::string_view purpose = {};  // of a request of the gateway's own; empty: it is a client's
     std::optional<upstream::wire::TraceContext> caller_trace = {};
     int64_t prompt_tokens_max = 0;    // of the caller's key, for each input; 0: no limit
     std::function<void()> wake = {};  // called on the embedder's thread

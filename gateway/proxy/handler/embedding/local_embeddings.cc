@@ -34,6 +34,7 @@ Task<Started> Start(RequestContext& request) {
       .tenant = request.caller().tenant(),
       .key = key == nullptr ? std::string_view() : std::string_view(key->name),
       .session = service::SessionOf(request.head().fields),
+      .purpose = request.head().purpose,
       .caller_trace = upstream::wire::TraceOfCaller(request.head().fields),
       .prompt_tokens_max = key == nullptr ? 0 : key->prompt_tokens_max,
       .wake = request.sink().signal().MakeWake()};

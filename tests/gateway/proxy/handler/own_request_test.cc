@@ -47,6 +47,23 @@ TEST(OwnRequestTest, InTheBackgroundTheyHaveTheFieldsOfTheConversationAndNoCrede
   EXPECT_EQ(own->head().purpose, "summary");
 }
 
+TEST(OwnRequestTest, AboutSomethingElseTheyHaveNoFieldsButThoseOfTheTrace) {
+  SessionProxy session;
+  TestSink sink(session.proxy.io());
+  const test::TestRequest sample = session.Request(
+      "{}", {{"authorization", "Bearer sk-1"},
+             {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b71692033-01"},
+             {"x-kvgate-upstream", "other"},
+             {"anthropic-beta", "x"}});
+  const auto received = session.proxy.Open(sample, sink);
+  OwnRequests requests(*received, /*is_background=*/true, OwnRequests::Fields::kTrace);
+  const auto own = requests.Open("/v1/embeddings", "retrieval");
+  ASSERT_EQ(own->head().fields.size(), 1u);
+  EXPECT_EQ(own->head().fields[0].name, "traceparent");
+  EXPECT_EQ(own->place().route, request::Route::kEmbeddings);
+  EXPECT_EQ(own->caller().tenant(), received->caller().tenant());
+}
+
 TEST(OwnRequestTest, WithinARequestTheyHaveItsCredential) {
   SessionProxy session;
   TestSink sink(session.proxy.io());

@@ -1,4 +1,4 @@
-#include "gateway/proxy/handler/session_data.h"
+#include "gateway/proxy/handler/data/session_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "tests/gateway/proxy/session_proxy.h"
 
-namespace kvgate::proxy::handler {
+namespace kvgate::proxy::handler::data {
 namespace {
 
 using nlohmann::json;
@@ -61,4 +61,4 @@ TEST(SessionDataTest, WithoutSessionsTheyAreRefused) {
 }
 
 }  // namespace
-}  // namespace kvgate::proxy::handler
+}  // namespace kvgate::proxy::handler::data

@@ -1,4 +1,4 @@
-#include "gateway/proxy/handler/session_data.h"
+#include "gateway/proxy/handler/data/session_data.h"
 
 #include <string>
 #include <utility>
@@ -7,9 +7,10 @@
 #include "gateway/proxy/request/query.h"
 #include "gateway/session/session_admin.h"
 
-namespace kvgate::proxy::handler {
+namespace kvgate::proxy::handler::data {
 
 using request::Response;
+using request::Route;
 
 namespace {
 
@@ -25,14 +26,14 @@ Response ToLines(Result<std::string> body) {
 
 }  // namespace
 
-Response AnswerSession(const ServiceCall& call) {
+Response AnswerSession(const SessionCall& call) {
   if (call.sessions == nullptr) {
     return request::ErrorResponse(session::log::SessionLog::NotKept());
   }
   session::SessionAdmin admin(*call.sessions, [&call](BlockHash last) {
     return local::ForgetPrefix(call.service.prefixes().parts().kv, last);
   });
-  const std::string tenant = local::TenantOf(call.caller.credential);
+  const std::string& tenant = call.tenant;
   const std::string limit = request::QueryValue(call.target, "limit");
   const std::string key = request::QueryValue(call.target, "key");
   const std::string before = request::QueryValue(call.target, "before");
@@ -58,4 +59,4 @@ Response AnswerSession(const ServiceCall& call) {
   }
 }
 
-}  // namespace kvgate::proxy::handler
+}  // namespace kvgate::proxy::handler::data
