@@ -27,17 +27,6 @@ constexpr std::chrono::seconds kRequestTime{60};
 
 bool IsRefusal(int status) { return status == 400 || status == 413 || status == 422; }
 
-// Gives the question up when its client leaves, or the server ends.
-class Leaver final : public request::Watcher {
- public:
-  explicit Leaver(KeepingSink& sink) : sink_(sink) {}
-  void OnGone() override { sink_.Cancel(); }
-  void OnEnd() override { sink_.Cancel(); }
-
- private:
-  KeepingSink& sink_;
-};
-
 // Has vectors made of a session's passages, and keeps them.
 class PassageEmbedder final : public work::BackgroundJob {
  public:
@@ -167,8 +156,8 @@ Task<Meaning> AskForQuestion(RequestContext& request, const session::SessionTurn
   VectorRequests requests(request, {.model = std::string(memory.model()), .session = turn.ask.key});
   KeepingSink& sink = requests.requests().sink();
   requests.GiveUpIn(kQuestionTime);
-  Leaver leaver(sink);
-  request.sink().Watch(&leaver);
+  Leaving leaving(sink);
+  request.sink().Watch(&leaving);
   std::vector<std::string> texts = {std::move(text)};
   Result<std::vector<Meaning>> made = co_await requests.Ask(std::move(texts));
   request.sink().Watch(nullptr);
