@@ -43,10 +43,12 @@ class RecallTest : public ::testing::Test {
   }
   config::UpstreamConfig Config() {
     ::setenv("KVGATE_TEST_VECTOR_KEY", "sk-operator", 1);
-    return {.name = "up",
-            .base_url = fmt::format("http://127.0.0.1:{}/v1", server.port()),
-            .models = {"vectors-*"},
-            .api_key_env = "KVGATE_TEST_VECTOR_KEY"};
+    config::UpstreamConfig config;
+    config.name = "up";
+    config.base_url = fmt::format("http://127.0.0.1:{}/v1", server.port());
+    config.models = {"vectors-*"};
+    config.api_key_env = "KVGATE_TEST_VECTOR_KEY";
+    return config;
   }
   // Of a request by a caller with a key of its own.
   Result<std::vector<Meaning>> Ask(std::vector<std::string> texts) {
