@@ -6,6 +6,7 @@ the gateway answers, the one answer that the client gets, prompts that only grow
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 import server
 from case import Case
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+SUPPORT = Path(__file__).resolve().parent.parent / "support"
+sys.path.insert(0, str(SUPPORT))
 
 from provider_simulator import Simulator  # noqa: E402
 
@@ -307,6 +309,43 @@ class ToolResultsTest(Case):
         self.assertEqual(len(after), shown)
         self.assertEqual(after[-1]["results"], [{"id": id_of(log), "bytes": len(log)}])
         self.read(Chat, log, 8000)
+
+
+class LocalEngineTest(Case):
+    PIECES = ("<tool_call>\n", f'{{"name": "{TOOL}", ', '"arguments": {"id": "res_1"}}',
+              "\n</tool_call>")
+
+    def model(self):
+        """One that calls the tool behind every prompt."""
+        base, out = self.folder / "base.gguf", self.folder / "model.gguf"
+        subprocess.run([server.binary_path(), "make-model", "--arch", "qwen2", "--layers", "1",
+                        "--hidden", "256", "--heads", "4", "--kv-heads", "1", "--ffn", "64",
+                        "--vocab", "4096", "--context", "32768", "--type", "f16", "--seed", "7",
+                        "--out", base], check=True, capture_output=True)
+        subprocess.run([sys.executable, SUPPORT / "calling_model.py", base, out, *self.PIECES],
+                       check=True)
+        return str(out)
+
+    def test_its_rounds_read_the_cache_in_every_dialect(self):
+        said = [{"role": "user", "content": "What does it say?"}]
+        with server.Server(self.model(), self.folder / "data",
+                           ["--set", "engine.kv_memory=192MiB"]) as running:
+            for number, (path, body) in enumerate((
+                    ("/v1/chat/completions", {"messages": said, "max_tokens": 100}),
+                    ("/v1/messages", {"messages": said, "max_tokens": 100}),
+                    ("/v1/responses", {"input": said, "max_output_tokens": 100}))):
+                for stream in (False, True):
+                    key = f"{number}{stream}"
+                    reply = running.send(path, {"model": "local", "stream": stream, **body}, {
+                        "x-kvgate-session": key, "x-kvgate-tool-results": "stub"})
+                    self.assertEqual(reply.status, 200, reply.body)
+                    self.assertNotIn(TOOL, json.dumps(reply.events) + reply.body.decode())
+                    turns = running.get(f"/kvgate/v1/sessions/{key}").json["data"]
+                    self.assertEqual([len(turn["answer"]) for turn in turns], [16])
+                    tokens = turns[0]["tokens"]  # of the last round
+                    if number == 0 and stream:
+                        continue  # such a stream says none unless it is asked
+                    self.assertGreater(tokens["cached"], 0.9 * tokens["input"])
 
 
 if __name__ == "__main__":
