@@ -411,6 +411,81 @@ class ThresholdTest(CompactionCase):
         self.assertEqual(len(self.provider.requests), num_requests + 1)
 
 
+def shape(value):
+    """What an answer is made of, whatever its words, ids and sealed texts are."""
+    if isinstance(value, dict):
+        return {name: member if name in ("type", "role", "status") else shape(member)
+                for name, member in value.items()}
+    return [shape(member) for member in value] if isinstance(value, list) else type(value).__name__
+
+
+class SameAsTheProviderTest(CompactionCase):
+    """A compaction that is made here looks as the provider's own does, whole and streamed."""
+
+    BETA = {"anthropic-beta": "compact-2026-09-04,compact-2026-01-12"}
+
+    def told(self, parts):
+        """Compactions and the user's words in full, of what was answered what it is."""
+        return [shape(part) if part["type"] == "compaction" or part.get("role") == "user"
+                else part["type"] for part in parts]
+
+    def streamed(self, path, body):
+        """The events, as which of them say what; a text comes in as many as it likes."""
+        _, data = self.post(path, {**body, "stream": True}, self.BETA)
+        said = []
+        for name, event in events_of(data):
+            part = event.get("item") or event.get("content_block") or event.get("delta") or {}
+            part = part if isinstance(part, dict) else {}
+            about = (name, event.get("output_index"), event.get("index"), part.get("type"),
+                     part.get("stop_reason"))
+            if part.get("type") in ("compaction", "compaction_delta"):
+                about += (json.dumps(shape(part), sort_keys=True),)
+            if name != "ping" and about not in said:
+                said.append(about)
+        return said
+
+    def check(self, path, native, own, list_of):
+        theirs, _ = self.ok(path, native, self.BETA)
+        ours, _ = self.ok(path, own)
+        self.assertIn("compaction", [part["type"] for part in theirs[list_of]])
+        self.assertEqual(self.told(ours[list_of]), self.told(theirs[list_of]))
+        return theirs, ours
+
+    def test_responses(self):
+        over = {"context_management": [{"type": "compaction", "compact_threshold": 1000}]}
+        for items, more in (([*ITEMS, TRIGGER], {}), (long_items(), over)):
+            with self.subTest(more=more):
+                own = self.responses(items, **more)
+                native = {**own, "model": "gpt-5.5"}
+                self.check("/v1/responses", native, own, "output")
+                wanted = self.streamed("/v1/responses", native)
+                self.assertEqual(self.sent().get("context_management"),
+                                 more.get("context_management"))
+                self.assertEqual(self.streamed("/v1/responses", own), wanted)
+        own = {"model": "chat-1", "input": ITEMS, "tools": [TOOL]}
+        theirs, ours = self.check("/v1/responses/compact", {**own, "model": "gpt-5.5"}, own,
+                                  "output")
+        self.assertEqual(sorted(ours), sorted(theirs))
+        self.assertEqual(ours["object"], theirs["object"])
+
+    def test_messages(self):
+        long = [{"role": "user", "content": text_of("long", 60_000)}, *MESSAGES[1:]]
+        edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}
+        pause = {**edit, "pause_after_compaction": True}
+        for messages, more in ((MESSAGES, {"compaction": SUMMARIZE}),
+                               (long, {"context_management": {"edits": [edit]}}),
+                               (long, {"context_management": {"edits": [pause]}})):
+            with self.subTest(more=more):
+                own = self.messages(messages, **more)
+                native = {**own, "model": "claude-opus-5-5"}
+                theirs, ours = self.check("/v1/messages", native, own, "content")
+                self.assertEqual(ours["stop_reason"], theirs["stop_reason"])
+                self.assertEqual([call["type"] for call in ours["usage"]["iterations"]],
+                                 [call["type"] for call in theirs["usage"]["iterations"]])
+                self.assertEqual(self.streamed("/v1/messages", own),
+                                 self.streamed("/v1/messages", native))
+
+
 def used(num_uses, name="t", size=400, thinks=False):
     """A conversation in which tools were used so many times."""
     turns = [{"role": "user", "content": f"Mend the parser of {name}."}]

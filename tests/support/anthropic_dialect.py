@@ -13,8 +13,9 @@ ERROR_TYPES = {400: "invalid_request_error", 401: "authentication_error", 402: "
                429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error"}
 FIELDS = set(
     "model messages system tools tool_choice stream max_tokens temperature top_p top_k "
-    "stop_sequences metadata thinking service_tier container context_management mcp_servers "
-    "output_config output_format cache_control speed diagnostics inference_geo thread".split())
+    "stop_sequences metadata thinking service_tier container compaction context_management "
+    "mcp_servers output_config output_format cache_control speed diagnostics inference_geo "
+    "thread".split())
 
 
 def error_body(status, message, details=None):

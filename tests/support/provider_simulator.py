@@ -20,6 +20,7 @@ import time
 import zlib
 
 import anthropic_dialect
+import compactions
 import context_edits
 import openai_dialect
 import preserved_thinking
@@ -31,7 +32,8 @@ JSON = [("content-type", "application/json")]
 EVENTS = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache")]
 OPENAI = {"/v1/chat/completions": (openai_dialect.chat, openai_dialect.chat_events),
           "/v1/completions": (openai_dialect.completions, openai_dialect.completions_events),
-          "/v1/responses": (openai_dialect.responses, openai_dialect.responses_events),
+          "/v1/responses": (compactions.response, compactions.response_events),
+          "/v1/responses/compact": (compactions.compact, None),
           "/v1/embeddings": (openai_dialect.embeddings, None)}
 
 
@@ -280,7 +282,7 @@ class Simulator:
             thought = preserved_thinking.check(body) if thinks else None
             usage, keep = prompt_cache.anthropic_usage(self._store, anthropic_dialect.shown(body),
                                                        credential)
-            make, make_events = anthropic_dialect.message, anthropic_dialect.message_events
+            make, make_events = compactions.message, compactions.message_events
         else:
             make, make_events = OPENAI[request.path]
             if make is openai_dialect.embeddings:
