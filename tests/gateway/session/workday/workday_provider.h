@@ -93,7 +93,7 @@ class WorkdayProvider {
     int64_t output_tokens = 0;
     bool is_summary = false;
     int64_t num_warm = 0;    // a summary's: tokens that were sent before, and are alive
-    bool is_alone = false;   // its agent's user is at lunch, or gone
+    bool is_alone = false;   // nobody waits for it: its agent's user is at lunch, or gone
     bool is_return = false;  // it is the first one after lunch
     bool has_front = true;   // it begins with the team's tools and system
   };
@@ -136,7 +136,11 @@ class WorkdayProvider {
   // The cache has an entry of the stable part alone, which lives on where it is what was read.
   void NoteStable(int64_t now_us, const ledger::reply::TokenUsage& usage, Bill& one) {
     const int64_t billed = stable_tokens_ - usage.cache_read_tokens;
-    if (billed > 0) (now_us < stable_until_ ? one.stable_in_vain : one.stable_cold) += billed;
+    const bool is_there = now_us < stable_until_;
+    const bool is_read = is_there && now_us >= stable_from_;
+    if (billed > 0) (is_read ? one.stable_in_vain : one.stable_cold) += billed;
+    // What is written can be read once its answer begins.
+    if (billed > 0 && !is_there) stable_from_ = now_us + kFirstByte;
     if (billed >= 0) {
       const int64_t ttl = usage.cache_write_1h_tokens > 0 && billed > 0
                               ? row_.rules.ttl_long_seconds
@@ -149,7 +153,8 @@ class WorkdayProvider {
   const std::unique_ptr<replay::CacheModel> cache_ =
       replay::CacheModel::Make({.provider = std::string(kProvider)});
   int64_t stable_tokens_ = 0;
-  int64_t stable_until_ = 0;  // an entry of the stable part is alive
+  int64_t stable_from_ = 0;   // an entry of the stable part can be read
+  int64_t stable_until_ = 0;  // and is alive
 };
 
 }  // namespace kvgate::session::workday

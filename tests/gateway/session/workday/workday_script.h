@@ -21,9 +21,10 @@ inline constexpr int64_t kTokenBytes = 4;                     // as replay::Coun
 
 // One request: what is new in it, and the answer to it.
 struct Turn {
-  int64_t pause_us = 0;  // since the answer before, or, for the first one, since the morning
-  bool is_user = false;  // says it; else it is the result of the call before
-  bool calls = false;    // the answer calls a tool
+  int64_t pause_us = 0;         // since the answer before, or, for the first one, since the morning
+  bool is_user = false;         // says it; else it is the result of the call before
+  bool calls = false;           // the answer calls a tool
+  bool is_after_lunch = false;  // the user, or the tool, was away before it
   int64_t said_tokens = 0;
   int64_t answer_tokens = 0;
   int64_t answer_us = 0;  // until the answer has ended
@@ -68,11 +69,11 @@ class WorkdayAuthor {
     int64_t before = kMorning;  // when the answer before had ended
     while (now < evening) {
       for (int64_t left = Between(3, 22); left >= 0; --left) {
-        if (now >= script.lunch_begin_us && now < script.lunch_end_us) {
-          now = script.lunch_end_us + Between(0, 300) * kSecond;
-        }
+        const bool is_lunch = now >= script.lunch_begin_us && now < script.lunch_end_us;
+        if (is_lunch) now = script.lunch_end_us + Between(0, 300) * kSecond;
         const bool is_first = before == kMorning || !script.turns.back().calls;
         script.turns.push_back(TurnOf(now - before, is_first, /*calls=*/left > 0));
+        script.turns.back().is_after_lunch = is_lunch;
         before = now + script.turns.back().answer_us;
         now = before + Between(1, 40) * kSecond;
       }

@@ -87,7 +87,6 @@ class Way {
     return Note(ask({.now_us = now_us,
                      .body = body,
                      .output_tokens = turn().answer_tokens,
-                     .is_alone = IsAlone(now_us),
                      .is_return = is_return}),
                 now_us);
   }
@@ -112,7 +111,8 @@ class Way {
       return std::nullopt;
     }
     ++index_;
-    return answered_us_ + turn().pause_us;
+    due_us_ = answered_us_ + turn().pause_us;
+    return due_us_;
   }
   static constexpr int64_t kLife = 5 * kMinute;  // of an entry that nobody reads
 
@@ -120,11 +120,11 @@ class Way {
   const WorkdayScript& script_;
 
  private:
-  // What was begun before lunch, or belongs to the last answer, is done two minutes later.
+  // True while the turn that is due next is one after lunch, or there is none. What belongs to the
+  // last answer is done two minutes after it.
   bool IsAlone(int64_t now_us) const {
-    const bool is_at_lunch =
-        now_us >= script_.lunch_begin_us + 2 * kMinute && now_us < script_.lunch_end_us;
-    return is_at_lunch || (is_over_ && now_us > answered_us_ + 2 * kMinute);
+    const bool is_at_lunch = turn().is_after_lunch && now_us < due_us_;
+    return (is_at_lunch || is_over_) && now_us > answered_us_ + 2 * kMinute;
   }
   ledger::reply::TokenUsage Note(ledger::reply::TokenUsage usage, int64_t now_us) {
     last_us_ = now_us;
@@ -134,6 +134,7 @@ class Way {
 
   size_t index_ = 0;
   int64_t answered_us_ = 0;  // when the last answer ended
+  int64_t due_us_ = 0;       // when the next turn is said
   bool is_over_ = false;
   bool has_returned_ = false;  // from lunch
   // Of the last request.
