@@ -204,6 +204,17 @@ class MemoryTest(Case):
         self.assertNotIn("output_config", json.loads(asked.body))
         shown = self.running.get("/kvgate/v1/sessions/k").json
         self.assertEqual(len(shown["data"]), 2)
+        # What may be thought counts against the limit, and the last request's form is not the one.
+        reply = self.running.send("/v1/messages", {
+            "model": "claude-opus-5-5", "max_tokens": 9000, "stop_sequences": ["x"],
+            "thinking": {"type": "enabled", "budget_tokens": 8000},
+            "messages": [{"role": "user", "content": "And now?"}]}, self.HEADERS)
+        self.assertEqual(reply.status, 200, reply.body)
+        self.ask("POST", "/kvgate/v1/sessions/k/memory/extract", {"schema": self.SCHEMA})
+        asked = json.loads(self.provider.requests[-1].body)
+        self.assertGreater(asked["max_tokens"], 8000)
+        self.assertEqual(asked["thinking"]["budget_tokens"], 8000)
+        self.assertNotIn("stop_sequences", asked)
         reply = self.ask("POST", "/kvgate/v1/sessions/k/memory/extract", {"schema": {}})
         self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "schema.properties"))
 

@@ -4,15 +4,17 @@ three dialects: the stub that a provider gets, the tool by which its model reads
 the gateway answers, the one answer that the client gets, prompts that only grow, kill -9."""
 
 import hashlib
+import http.client
 import json
 import os
 import subprocess
 import sys
+import threading
 import unittest
 from pathlib import Path
 
 import server
-from case import Case
+from case import Case, wait_until
 
 SUPPORT = Path(__file__).resolve().parent.parent / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -245,6 +247,8 @@ class ToolResultsTest(Case):
         self.assertEqual(len(now), begun + 4)
         self.say(dialect, [dialect.user("Thank you.")])
         self.assertEqual(self.prompts(dialect)[-1][:len(now[-1])], now[-1])
+        by_source = self.running.get("/kvgate/v1/stats").json["ledger"]["totals"]["by_source"]
+        self.assertIn("result_read", by_source)  # each further round is a request of its own
 
     def test_chat_completions(self):
         self.whole_life(Chat)
@@ -293,6 +297,27 @@ class ToolResultsTest(Case):
             "x-kvgate-session": "k", "x-kvgate-tool-results": "short"})
         self.assertEqual(reply.status, 400)
         self.assertEqual(reply.json["error"]["param"], "x-kvgate-tool-results")
+
+    def test_a_kill_between_two_rounds_keeps_nothing_of_the_answer(self):
+        self.start('tool_results = "stub"\n')
+        log = log_of("first", "the needle")
+        self.keep(Chat, log)
+        shown = self.running.get("/kvgate/v1/sessions/k").json["data"]
+        begun = len(self.provider.requests)
+        self.provider.faults += ["", "hang"]
+        asking = threading.Thread(target=self.ask_in_vain, args=(log,))
+        asking.start()
+        wait_until(lambda: len(self.provider.requests) == begun + 2,
+                   "the second round is asked for")
+        self.running.kill()
+        asking.join()
+        self.running.restart()
+        self.assertEqual(self.running.get("/kvgate/v1/sessions/k").json["data"], shown)
+        self.read(Chat, log, 8000)
+
+    def ask_in_vain(self, log):
+        with self.assertRaises((OSError, http.client.HTTPException)):
+            self.read(Chat, log, 8000)
 
     def test_a_round_that_fails_leaves_the_session_as_it_was(self):
         self.start('tool_results = "stub"\n')

@@ -243,10 +243,7 @@ Task<Result<CompactionStep::Made>> CompactionStep::AskFor(std::string instructio
   if (!body) co_return body.error();
   const Result<void> replaced = context->ReplaceBody(*std::move(body));
   if (!replaced) co_return replaced.error();
-  Leaving leaving(sink);
-  request_.sink().Watch(&leaving);
-  co_await Generation().Serve(*context);
-  request_.sink().Watch(nullptr);
+  co_await requests.Serve(Generation(), *context, request_.sink());
   if (sink.is_gone()) {
     co_return MakeError(ErrorCode::kUnavailable, "proxy", "The server ends; try again.");
   }

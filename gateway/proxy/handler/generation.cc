@@ -59,10 +59,7 @@ Task<provider::RoundReply> AskRound(RequestContext& request, const session::Sess
       requests.Open(PathOf(turn.request.dialect), kReadPurpose);
   sink.pass = std::move(pass);
   if (!context->ReplaceBody(std::move(body))) co_return provider::RoundReply{.status = 503};
-  Leaving leaving(sink);
-  request.sink().Watch(&leaving);
-  co_await Generation().Serve(*context);
-  request.sink().Watch(nullptr);
+  co_await requests.Serve(Generation(), *context, request.sink());
   sink.pass = {};
   co_return provider::RoundReply{
       .status = sink.status, .body = std::move(sink.body), .is_gone = sink.is_gone()};

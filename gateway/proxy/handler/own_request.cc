@@ -112,4 +112,12 @@ std::unique_ptr<RequestContext> OwnRequests::Open(std::string_view target,
   return context;
 }
 
+Task<void> OwnRequests::Serve(const Handler& handler, RequestContext& context,
+                              request::ResponseSink& client) {
+  Leaving leaving(*sink_);
+  client.Watch(&leaving);
+  co_await handler.Serve(context);
+  client.Watch(nullptr);
+}
+
 }  // namespace kvgate::proxy::handler

@@ -68,6 +68,10 @@ class OwnRequests {
   // it.
   std::unique_ptr<RequestContext> Open(std::string_view target, std::string_view purpose);
 
+  // Answers one that was opened, and gives it up when the client of `client` leaves, for whose
+  // answer it is made. Not in the background.
+  Task<void> Serve(const Handler& handler, RequestContext& context, request::ResponseSink& client);
+
   request::Environment& environment() const { return environment_; }
   KeepingSink& sink() const { return *sink_; }
 

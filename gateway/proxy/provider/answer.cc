@@ -2,7 +2,22 @@
 
 #include <utility>
 
+#include "gateway/session/answer/answer_recorder.h"
+
 namespace kvgate::proxy::provider {
+
+Task<Result<std::string>> ReadWhole(Answer& answer) {
+  std::string body;
+  while (true) {
+    const Result<Piece> piece = co_await answer.Next();
+    if (!piece) co_return piece.error();
+    body += piece->bytes;
+    if (piece->is_last) co_return body;
+    if (body.size() > session::answer::kAnswerBytesMax) {
+      co_return MakeError(ErrorCode::kTooLarge, "proxy", "The upstream's answer is too large.");
+    }
+  }
+}
 
 Task<bool> Deliver(Answer& answer, request::RequestContext& request) {
   Begun begun = co_await answer.Begin();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -44,6 +45,10 @@ class Answer {
   // Called once, with what became of the answer; not after kNext.
   virtual void End(Fate fate) = 0;
 };
+
+// Reads the pieces of an answer that has begun as a whole. Fails as Next does, and with kTooLarge
+// beyond session::answer::kAnswerBytesMax.
+Task<Result<std::string>> ReadWhole(Answer& answer);
 
 // Takes the answer to the request's sink. Returns false if this provider has none and another one
 // is to be asked.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "gateway/session/answer/answer_recorder.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::proxy::provider {
@@ -28,24 +27,18 @@ Task<Begun> CompactedAnswer::Begin() {
 }
 
 Task<Begun> CompactedAnswer::BeginBody() {
-  std::string body;
-  while (true) {
-    const Result<Piece> piece = co_await inner_.Next();
-    if (request_.sink().is_gone()) {
-      request_.Count(request_.sink().has_left() ? 499 : 503);
-      co_return Begun{.kind = Begun::Kind::kLeft};
-    }
-    const bool is_large = piece && body.size() > session::answer::kAnswerBytesMax;
-    if (!piece || is_large) {
-      const std::string why = piece ? "The upstream's answer is too large." : piece.error().detail;
-      co_return Begun{
-          .kind = Begun::Kind::kWhole, .head = {}, .response = request::StatusResponse(502, why)};
-    }
-    body += piece->bytes;
-    if (piece->is_last) break;
+  const Result<std::string> body = co_await ReadWhole(inner_);
+  if (request_.sink().is_gone()) {
+    request_.Count(request_.sink().has_left() ? 499 : 503);
+    co_return Begun{.kind = Begun::Kind::kLeft};
   }
-  co_return Begun{
-      .kind = Begun::Kind::kWhole, .head = {}, .response = {.body = inserter_.TakeBody(body)}};
+  request::Response response;
+  if (body) {
+    response.body = inserter_.TakeBody(*body);
+  } else {
+    response = request::StatusResponse(502, body.error().detail);
+  }
+  co_return Begun{.kind = Begun::Kind::kWhole, .head = {}, .response = std::move(response)};
 }
 
 Task<Result<Piece>> CompactedAnswer::Next() {

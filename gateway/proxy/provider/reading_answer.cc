@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "gateway/session/answer/answer_recorder.h"
 #include "gateway/session/results/turn_results.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
@@ -66,7 +65,7 @@ Task<Begun> ReadingAnswer::Begin() {
   // What is encoded although it was not asked to be, the session refuses.
   if (!upstream::wire::IsIdentity(field("content-encoding"))) co_return begun;
   if (is_forwarded && !field("content-type").starts_with("text/event-stream")) {
-    Result<std::string> body = co_await ReadBody();
+    Result<std::string> body = co_await ReadWhole(inner_);
     if (request_.sink().is_gone()) {
       request_.Count(request_.sink().has_left() ? 499 : 503);
       co_return Begun{.kind = Begun::Kind::kLeft};
@@ -77,20 +76,6 @@ Task<Begun> ReadingAnswer::Begin() {
   }
   form_ = Form::kEvents;
   co_return begun;
-}
-
-Task<Result<std::string>> ReadingAnswer::ReadBody() {
-  std::string body;
-  while (true) {
-    const Result<Piece> piece = co_await inner_.Next();
-    if (!piece) co_return piece.error();
-    body += piece->bytes;
-    if (piece->is_last) co_return body;
-    if (body.size() > session::answer::kAnswerBytesMax) {
-      co_return MakeError(ErrorCode::kTooLarge, "proxy",
-                          "The upstream's answer is too large to be kept in a session.");
-    }
-  }
 }
 
 Task<Begun> ReadingAnswer::BeginBody(std::string body) {

@@ -43,8 +43,6 @@ class ReadingAnswer final : public Answer {
 
  private:
   enum class Form : uint8_t { kAsItIs, kEvents };
-  // Reads a body that comes in pieces as a whole.
-  Task<Result<std::string>> ReadBody();
   Task<Begun> BeginBody(std::string body);
   // The first round has ended. Makes those that follow, and returns what is left to be sent: the
   // end of the stream, or the whole body. What comes before the end goes to the caller's sink.

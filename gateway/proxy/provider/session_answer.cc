@@ -94,7 +94,7 @@ Task<Begun> SessionAnswer::Begin() {
 
 Task<Begun> SessionAnswer::BeginBody(Begun begun) {
   form_ = Form::kBody;
-  const Result<void> read = co_await ReadBody();
+  Result<std::string> read = co_await ReadWhole(inner_);
   if (request_.sink().is_gone()) {
     request_.Count(request_.sink().has_left() ? 499 : 503);
     co_return Begun{.kind = Begun::Kind::kLeft};
@@ -103,23 +103,11 @@ Task<Begun> SessionAnswer::BeginBody(Begun begun) {
     LetGo();
     co_return Whole(request::StatusResponse(502, read.error().detail));
   }
+  text_ = *std::move(read);
   recorder_.TakeBody(text_);
   const Result<void> stored = co_await Store();
   if (!stored) co_return Whole(request::ErrorResponse(stored.error()));
   co_return begun;
-}
-
-Task<Result<void>> SessionAnswer::ReadBody() {
-  while (true) {
-    const Result<Piece> piece = co_await inner_.Next();
-    if (!piece) co_return piece.error();
-    text_ += piece->bytes;
-    if (piece->is_last) co_return Result<void>();
-    if (text_.size() > session::answer::kAnswerBytesMax) {
-      co_return MakeError(ErrorCode::kTooLarge, "proxy",
-                          "The upstream's answer is too large to be kept in a session.");
-    }
-  }
 }
 
 Task<Result<Piece>> SessionAnswer::Next() {

@@ -27,7 +27,6 @@ class SessionAnswer final : public Answer {
   enum class Form : uint8_t { kAsItIs, kEvents, kBody };
   // Reads a body as a whole, so that an answer that cannot be stored keeps a status of its own.
   Task<Begun> BeginBody(Begun begun);
-  Task<Result<void>> ReadBody();
   Task<Result<void>> Store();
   // The session can be taken by others; called before its client can know that the answer ended.
   void LetGo() { turn_->lock.reset(); }
@@ -40,7 +39,7 @@ class SessionAnswer final : public Answer {
   Form form_ = Form::kAsItIs;
   bool is_stored_ = false;
   bool has_ended_ = false;  // the last piece of the inner answer has come
-  std::string text_;  // the piece under way, or the whole body
+  std::string text_;        // the piece under way, or the whole body
 };
 
 }  // namespace kvgate::proxy::provider

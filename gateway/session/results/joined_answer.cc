@@ -1,6 +1,5 @@
 #include "gateway/session/results/joined_answer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "gateway/session/answer/answer_recorder.h"

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,9 +102,10 @@ class MemoryExtraction {
     if (!stored->memory) co_return stored->memory.error();
     session::SessionTurn& turn = *stored->session->turn;
     dialect_ = turn.request.dialect;
-    const Json question = {{"role", "user"},
-                           {"content", extraction.Question(stored->memory->entries)}};
-    turn.request.messages = {{.json = session::transcript::Dump(question)}};
+    const std::string question = extraction.Question(stored->memory->entries);
+    // It takes part in the window, as what is said next.
+    const Json said = {{"role", "user"}, {"content", question}};
+    turn.request.messages = {{.json = session::transcript::Dump(said)}};
     Sessions::ComposeArgs args{.body = stored->session->body};
     const bool is_local = FoldTargetOf(request_, dialect_, turn.request.model).is_local;
     if (is_local) {
@@ -114,31 +116,31 @@ class MemoryExtraction {
     Result<std::string> body = std::string();
     std::function<void()> compose = [&] {
       body = sessions_.Compose(turn, args);
-      if (body) *body = Asking(*body, extraction, is_local);
+      if (body) body = Asking(*body, question, extraction, is_local);
     };
     done = co_await request_.work().RunOn(request_.work().pools().request, std::move(compose));
     if (!done) co_return done.error();
     co_return body;
   }
 
-  // The request without what is no part of its prompt: how long the answer may be, and that it
-  // comes whole.
-  std::string Asking(const std::string& body, const Extraction& extraction, bool is_local) const {
-    const char* const limit = dialect_ == Dialect::kResponses ? "max_output_tokens"
-                              : dialect_ == Dialect::kMessages || is_local
-                                  ? "max_tokens"
-                                  : "max_completion_tokens";
-    std::vector<Member> members = {{.name = "stream", .value = "false"},
-                                   {.name = "stream_options"},
-                                   {.name = "stop"},
-                                   {.name = "stop_sequences"},
-                                   {.name = "max_completion_tokens"},
-                                   {.name = limit, .value = std::to_string(kAnswerTokens)}};
-    if (dialect_ == Dialect::kResponses) members.push_back({.name = "store", .value = "false"});
-    const auto object = session::transcript::RawObject::Read(body);
-    if (object && session::summary::ForcesCall(*object)) members.push_back({.name = "tool_choice"});
-    if (is_local) members.push_back(FormatOf(dialect_, extraction.schema()));
-    return session::transcript::WithMembers(body, members);
+  // The request for an answer to the question, made as one for a summary is.
+  Result<std::string> Asking(std::string_view body, const std::string& question,
+                             const Extraction& extraction, bool is_local) const {
+    KVGATE_TRY(session::transcript::RequestBody read,
+               session::transcript::ReadBody(dialect_, body));
+    read.messages.pop_back();
+    const auto prompt = session::summary::SummaryPrompt::OfWhole(question);
+    const std::string asking = session::summary::MakeCall({.dialect = dialect_,
+                                                           .body = body,
+                                                           .frame = read.frame,
+                                                           .messages = read.messages,
+                                                           .folded = read.messages,
+                                                           .prompt = prompt,
+                                                           .tokens_max = kAnswerTokens})
+                                   .body;
+    if (!is_local) return asking;
+    const Member format = FormatOf(dialect_, extraction.schema());
+    return session::transcript::WithMembers(asking, std::span(&format, 1));
   }
 
   Task<Result<std::string>> Ask(const std::string& body) {
@@ -150,10 +152,7 @@ class MemoryExtraction {
     const std::unique_ptr<RequestContext> context = requests.Open(PathOf(dialect_), kMemoryPurpose);
     const Result<void> replaced = context->ReplaceBody(body);
     if (!replaced) co_return replaced.error();
-    Leaving leaving(sink);
-    request_.sink().Watch(&leaving);
-    co_await Generation().Serve(*context);
-    request_.sink().Watch(nullptr);
+    co_await requests.Serve(Generation(), *context, request_.sink());
     if (sink.is_gone()) {
       co_return MakeError(ErrorCode::kUnavailable, "proxy", "The server ends; try again.");
     }

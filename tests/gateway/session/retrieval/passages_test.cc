@@ -24,6 +24,15 @@ TEST(PassagesTest, ATurnIsCutByItsMessages) {
               ElementsAre("0 u User: a", "1 u User: b", "3 - Result: 42", "4 - Assistant: A1"));
 }
 
+TEST(PassagesTest, AResultThatIsKeptBesideThePromptIsFoundWhole) {
+  log::LoggedTurn turn = test::TurnOf(1, {"a"});
+  turn.input.push_back(Said("tool", "a stub"));
+  turn.results = {{.id = "res_1", .text = "the needle"}};
+  const std::vector<Passage> passages = PassagesOf(turn);
+  EXPECT_EQ(passages.back().text, "Result: the needle");
+  EXPECT_EQ(passages.back().message, 1u);  // said where its stub stands
+}
+
 TEST(PassagesTest, PiecesEndWhereLinesOrSentencesDo) {
   EXPECT_THAT(CutUp("one two\nthree four\n\nfive", 18), ElementsAre("one two\nthree four", "five"));
   EXPECT_THAT(CutUp("One two. Three four. Five", 14),
