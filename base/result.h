@@ -13,7 +13,7 @@
 
 namespace kvgate {
 
-// The kind of failure, in the caller's terms. gateway/protocol maps each one to an HTTP status.
+// The kind of failure, in the caller's terms. gateway/dialect maps each one to an HTTP status.
 enum class ErrorCode : uint8_t {
   kInvalidArgument,   // 400: the input is wrong; `field` names it
   kUnauthenticated,   // 401

@@ -36,7 +36,7 @@ using meta::PinBook;
 namespace {
 
 constexpr std::string_view kSource = "store";
-constexpr uint64_t kFormatVersion = 6;
+constexpr uint64_t kFormatVersion = 7;
 constexpr uint64_t kClearVersion = 1;     // the last one whose turns and pins stand in clear
 constexpr uint64_t kRootlessVersion = 3;  // the last one whose conversations are not sessions
 constexpr std::string_view kFormatKey = "format_version";

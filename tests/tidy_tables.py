@@ -23,26 +23,25 @@ PARTS = {
     "gateway/config": "base",
     "gateway/dashboard": "base",
     "gateway/metrics": "base",
-    "gateway/protocol": "base engine/text",
-    "gateway/upstream": "base gateway/config gateway/protocol",
+    "gateway/dialect": "base engine/text",
+    "gateway/upstream": "base gateway/config gateway/dialect",
     "gateway/access": "base gateway/config gateway/upstream",
-    "gateway/ledger": "base gateway/metrics gateway/protocol gateway/upstream store",
-    "gateway/advice": "base gateway/ledger gateway/protocol",
+    "gateway/ledger": "base gateway/metrics gateway/dialect gateway/upstream store",
+    "gateway/advice": "base gateway/ledger gateway/dialect",
     "gateway/telemetry": "base gateway/access gateway/config gateway/ledger gateway/metrics "
-                         "gateway/protocol gateway/upstream",
-    "gateway/prompt": "base gateway/ledger gateway/upstream",
-    "gateway/translate": "base engine/text gateway/ledger gateway/protocol",
+                         "gateway/dialect gateway/upstream",
+    "gateway/prompt": "base gateway/dialect gateway/ledger gateway/upstream",
     "gateway/route": "base gateway/config gateway/prompt gateway/upstream",
-    "gateway/replay": "base gateway/ledger gateway/prompt gateway/protocol gateway/upstream",
+    "gateway/replay": "base gateway/ledger gateway/prompt gateway/dialect gateway/upstream",
     "gateway/local": "base engine engine/embed engine/kv engine/text engine/tier gateway/access "
-                     "gateway/metrics gateway/protocol kernels store",
-    "gateway/session": "base gateway/ledger gateway/metrics gateway/prompt gateway/protocol store",
+                     "gateway/metrics gateway/dialect kernels store",
+    "gateway/session": "base gateway/ledger gateway/metrics gateway/prompt gateway/dialect store",
     "gateway/service": "base gateway/access gateway/config gateway/ledger gateway/local "
-                       "gateway/metrics gateway/prompt gateway/protocol gateway/session "
+                       "gateway/metrics gateway/prompt gateway/dialect gateway/session "
                        "gateway/upstream store",
     "gateway/proxy": "base engine gateway/access gateway/advice gateway/config gateway/dashboard "
-                     "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/route "
-                     "gateway/service gateway/session gateway/telemetry gateway/translate "
+                     "gateway/ledger gateway/local gateway/metrics gateway/dialect gateway/route "
+                     "gateway/service gateway/session gateway/telemetry "
                      "gateway/upstream",
     "gateway/http": "base gateway/access gateway/config gateway/ledger gateway/metrics "
                     "gateway/proxy gateway/service gateway/upstream",
@@ -60,7 +59,7 @@ PARTS = {
     "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/plan": "base engine/model engine/modelfile gateway/cli/server kernels "
                         "kernels/cpu store",
-    "gateway/cli/server": "base gateway/http gateway/local gateway/protocol store",
+    "gateway/cli/server": "base gateway/http gateway/local gateway/dialect store",
     "gateway/cli/terminal": "base engine/text gateway/config",
     "gateway/bench": "base engine engine/model engine/modelfile engine/schedule engine/text "
                      "gateway/cli/server gateway/cli/terminal kernels kernels/cpu kernels/cuda "
@@ -69,7 +68,7 @@ PARTS = {
                    "gateway/access gateway/advice gateway/bench gateway/cli/agents "
                    "gateway/cli/init gateway/cli/machine gateway/cli/plan gateway/cli/server "
                    "gateway/cli/terminal gateway/config gateway/http "
-                   "gateway/ledger gateway/local gateway/metrics gateway/protocol gateway/replay "
+                   "gateway/ledger gateway/local gateway/metrics gateway/dialect gateway/replay "
                    "gateway/route gateway/runtime gateway/service gateway/session "
                    "gateway/upstream kernels kernels/cpu kernels/cuda store",
 }
@@ -102,7 +101,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/service/killed_agents_test.cc": "a kill loses nothing that was sent",
     "tests/gateway/prompt/optimizer_agents_test.cc": "whole agents through the Optimizer",
     "tests/gateway/prompt/traffic_judge_test.cc": "judges of simulated traffic, in tests alone",
-    "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
+    "tests/gateway/dialect/client_needs_test.cc": "what clients need of every encoder",
     "tests/gateway/session/workday/workday_test.cc": "a day of agents, kept bounded in all ways",
     "tests/gateway/http/connection_prefixes_test.cc": "prefix files through a connection",
     "tests/gateway/http/socketless_test.cc": "a server and the proxy alone, beside each other",
@@ -210,10 +209,12 @@ TESTED_ELSEWHERE = {
     "gateway/prompt/parse/segment_text.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
     "gateway/prompt/parse/sources.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
     "gateway/prompt/parse/volatile_values.cc": "tests/gateway/prompt/parse/volatile_text_test.cc",
-    "gateway/protocol/form/json_value.cc": "tests/gateway/protocol/chat_completions_test.cc",
-    "gateway/protocol/messages_encoder.cc": "tests/gateway/protocol/messages_test.cc",
-    "gateway/protocol/responses_encoder.cc": "tests/gateway/protocol/responses_test.cc",
-    "gateway/protocol/form/tools.cc": "tests/gateway/protocol/chat_completions_test.cc",
+    "gateway/dialect/form/json_value.cc": "tests/gateway/dialect/chat/chat_completions_test.cc",
+    "gateway/dialect/messages/messages_encoder.cc":
+        "tests/gateway/dialect/messages/messages_test.cc",
+    "gateway/dialect/responses/responses_encoder.cc":
+        "tests/gateway/dialect/responses/responses_test.cc",
+    "gateway/dialect/form/tools.cc": "tests/gateway/dialect/chat/chat_completions_test.cc",
     "gateway/replay/cache_model.cc": "tests/gateway/replay/openai_cache_test.cc",
     "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
     "gateway/session/answer/answer_reader.cc": "tests/gateway/session/answer/chat_reader_test.cc",
@@ -227,14 +228,21 @@ TESTED_ELSEWHERE = {
         "tests/gateway/session/results/joined_answer_test.cc",
     "gateway/session/results/joined_responses.cc":
         "tests/gateway/session/results/joined_answer_test.cc",
-    "gateway/translate/chat_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/chat_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/dialect_fields.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/messages_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/messages_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/reply_writer.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/responses_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/responses_request.cc": "tests/gateway/translate/request_translator_test.cc",
+    "gateway/dialect/gemini/gemini_request_writer.cc":
+        "tests/gateway/dialect/gemini/gemini_request_test.cc",
+    "gateway/dialect/reply_encoders.cc": "tests/gateway/dialect/client_needs_test.cc",
+    "gateway/dialect/chat/chat_reply.cc": "tests/gateway/dialect/reply_translator_test.cc",
+    "gateway/dialect/chat/chat_request.cc": "tests/gateway/dialect/request_translator_test.cc",
+    "gateway/dialect/translate/dialect_fields.cc":
+        "tests/gateway/dialect/request_translator_test.cc",
+    "gateway/dialect/messages/messages_reply.cc": "tests/gateway/dialect/reply_translator_test.cc",
+    "gateway/dialect/messages/messages_request.cc":
+        "tests/gateway/dialect/request_translator_test.cc",
+    "gateway/dialect/translate/reply_writer.cc": "tests/gateway/dialect/reply_translator_test.cc",
+    "gateway/dialect/responses/responses_reply.cc":
+        "tests/gateway/dialect/reply_translator_test.cc",
+    "gateway/dialect/responses/responses_request.cc":
+        "tests/gateway/dialect/request_translator_test.cc",
     "gateway/upstream/wire/channel.cc": "tests/gateway/upstream/exchange_test.cc",
     "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",

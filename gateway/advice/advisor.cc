@@ -464,7 +464,7 @@ std::vector<Advice> Advisor::Finish(int64_t from_us, int64_t to_us) const {
 }
 
 void WriteAdvice(std::span<const Advice> advice, int64_t from_us, int64_t to_us,
-                 protocol::form::JsonWriter& json) {
+                 dialect::form::JsonWriter& json) {
   json.BeginObject().Key("from_us").Integer(from_us).Key("to_us").Integer(to_us);
   json.Key("data").BeginArray();
   for (const Advice& item : advice) {

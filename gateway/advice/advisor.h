@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::advice {
 
@@ -133,6 +133,6 @@ class Advisor {
 
 // Writes {"from_us", "to_us", "data": [ADVICE …]}.
 void WriteAdvice(std::span<const Advice> advice, int64_t from_us, int64_t to_us,
-                 protocol::form::JsonWriter& json);
+                 dialect::form::JsonWriter& json);
 
 }  // namespace kvgate::advice

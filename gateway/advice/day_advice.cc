@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "gateway/advice/advisor.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::advice {
 namespace {
@@ -39,7 +39,7 @@ Result<std::string> AdviseDay(ledger::Ledger& ledger, std::optional<std::string_
   }
   const int64_t from_us = records.empty() ? to_us - kDayUs : records.back().time_us;
   std::string out;
-  protocol::form::JsonWriter json(out);
+  dialect::form::JsonWriter json(out);
   WriteAdvice(advisor.Finish(from_us, to_us), from_us, to_us, json);
   return out;
 }

@@ -95,7 +95,7 @@ class Talk {
  private:
   server::Answerer& answerer_;
   const bool is_kept_;
-  std::vector<protocol::form::Message> messages_;
+  std::vector<dialect::form::Message> messages_;
 };
 
 Result<int> Converse(Talk talk) {

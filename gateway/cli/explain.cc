@@ -77,7 +77,7 @@ struct Answering {
 // Returns the upstream that would answer by the configuration. With --mode and no upstream
 // configured, it has only a dialect.
 Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& flags,
-                             upstream::wire::Dialect dialect, const std::string& model) {
+                             dialect::form::Api dialect, const std::string& model) {
   KVGATE_TRY(const std::string routed, RoutedTo(config, model));
   const std::string name = flags.upstream.empty() ? routed : flags.upstream;
   const bool is_local = name == route::Target::kLocal || (name.empty() && model == "local");
@@ -88,7 +88,7 @@ Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& f
   }
   Answering answering;
   if (config.upstreams.empty() && flags.upstream.empty()) {
-    answering.provider = upstream::wire::DialectName(dialect);
+    answering.provider = dialect::form::ApiName(dialect);
     answering.upstream.name = fmt::format("none is configured; as of {}", answering.provider);
   } else {
     KVGATE_TRY(const auto upstreams,
@@ -104,11 +104,11 @@ Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& f
 Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags& flags,
                                 const std::string& body, const std::string& model) {
   const auto endpoint = service::PromptEndpoint(flags.endpoint);
-  const bool messages = endpoint == upstream::wire::Endpoint::kMessages;
-  KVGATE_TRY(const Answering answering, WhoAnswers(config, flags,
-                                                   messages ? upstream::wire::Dialect::kAnthropic
-                                                            : upstream::wire::Dialect::kOpenAi,
-                                                   model));
+  const bool messages = endpoint == dialect::form::Endpoint::kMessages;
+  KVGATE_TRY(
+      const Answering answering,
+      WhoAnswers(config, flags,
+                 messages ? dialect::form::Api::kAnthropic : dialect::form::Api::kOpenAi, model));
   const service::Prompts prompts({.keep_text = true});
   return prompts.Explain({.body = body,
                           .endpoint = *endpoint,

@@ -15,7 +15,7 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/terminal/progress.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::cli {
 namespace {
@@ -96,7 +96,7 @@ class SentFile {
 
   void Write(const replay::SentBody& sent) {
     std::string line;
-    protocol::form::JsonWriter json(line);
+    dialect::form::JsonWriter json(line);
     json.BeginObject();
     json.Key("column").String(sent.column);
     json.Key("request").Unsigned(sent.request);

@@ -198,7 +198,7 @@ Json RecordsOf(const Result<std::string>& text) {
 Result<Found> Find(const LedgerSource& source) {
   KVGATE_TRY(const std::string body, source.Get("/kvgate/v1/stats", [](ledger::Ledger& ledger) {
     std::string text;
-    protocol::form::JsonWriter json(text);
+    dialect::form::JsonWriter json(text);
     json.BeginObject().Key("ledger");
     ledger.WriteStats(json);
     json.EndObject();

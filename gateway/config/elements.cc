@@ -3,7 +3,7 @@
 namespace kvgate::config {
 namespace {
 
-constexpr std::string_view kDialects[] = {"openai", "anthropic"};
+constexpr std::string_view kDialects[] = {"openai", "anthropic", "gemini"};
 constexpr std::string_view kEndpoints[] = {"chat", "responses"};
 constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
 

@@ -381,10 +381,11 @@ Task<bool> Connection::Send(Response response, std::string_view route) {
     const auto& message = parser_->get();
     const std::string_view target = ToView(message.target());
     const bool has_version = !message["anthropic-version"].empty();
-    const bool anthropic = upstream::KindOf(PathOf(target), has_version).dialect ==
-                           upstream::wire::Dialect::kAnthropic;
-    if (proxy::handler::IsOpenAiPath(target)) id_name = anthropic ? "request-id" : "x-request-id";
-    if (anthropic) ToMessagesError(request_id_, response);
+    const dialect::form::Api api = upstream::KindOf(PathOf(target), has_version).dialect;
+    const bool anthropic = api == dialect::form::Api::kAnthropic;
+    if (proxy::handler::IsProvidersPath(target))
+      id_name = anthropic ? "request-id" : "x-request-id";
+    ToErrorOf(api, request_id_, response);
   }
   const bool written = co_await sink_.Send(std::move(response),
                                            {.request_id = request_id_, .dialect_id_name = id_name});

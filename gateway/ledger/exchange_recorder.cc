@@ -63,7 +63,7 @@ void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation>
   preparation_ = std::move(preparation);
 }
 
-void ExchangeRecorder::OnTranslated(upstream::wire::Endpoint sent_endpoint,
+void ExchangeRecorder::OnTranslated(dialect::form::Endpoint sent_endpoint,
                                     const std::vector<std::string>& left_out) {
   answered_endpoint_ = sent_endpoint;
   record_.edits.push_back({.rule = "translated"});

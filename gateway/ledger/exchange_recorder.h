@@ -36,7 +36,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks);
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
-  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+  void OnTranslated(dialect::form::Endpoint sent_endpoint,
                     const std::vector<std::string>& left_out) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
@@ -50,8 +50,8 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   void TakeEnd(const upstream::ExchangeEnd& end);
 
   RequestRecord record_;
-  upstream::wire::Endpoint answered_endpoint_;  // the endpoint whose usage is counted
-  std::optional<reply::UsageReader> reader_;    // set once the head has come
+  dialect::form::Endpoint answered_endpoint_;  // the endpoint whose usage is counted
+  std::optional<reply::UsageReader> reader_;   // set once the head has come
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if there was none
   const Hooks hooks_;
   // The times of an answer's pieces, if it is a stream.

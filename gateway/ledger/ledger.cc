@@ -22,7 +22,7 @@
 namespace kvgate::ledger {
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using store::meta::MetaTable;
 
 constexpr std::string_view kSealedKey = "sealed";  // present: no record holds prompt text in clear

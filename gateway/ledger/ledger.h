@@ -114,10 +114,10 @@ class Ledger final : public upstream::ExchangeLog {
   Result<std::string> Rollups(rollup::Query query, std::optional<std::string_view> tenant = {});
   // Writes the sums, the clocks of warm caches, and the writer's state as an object; with a tenant,
   // only what is that tenant's.
-  void WriteStats(protocol::form::JsonWriter& json,
+  void WriteStats(dialect::form::JsonWriter& json,
                   std::optional<std::string_view> tenant = {}) const;
   // Writes the models of the last hour as an array.
-  void WriteModels(protocol::form::JsonWriter& json,
+  void WriteModels(dialect::form::JsonWriter& json,
                    std::optional<std::string_view> tenant = {}) const;
   void Collect(metrics::TextWriter& writer) const;
   // Returns when all records added so far are written, or have failed to be.

@@ -443,12 +443,12 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring&
   const uint64_t flags = reader.TakeUnsigned();
   const uint64_t endpoint = reader.TakeUnsigned();
   const uint64_t dialect = reader.TakeUnsigned();
-  if (endpoint > static_cast<uint64_t>(upstream::wire::Endpoint::kOther) ||
-      dialect > static_cast<uint64_t>(upstream::wire::Dialect::kAnthropic)) {
+  if (endpoint > static_cast<uint64_t>(dialect::form::Endpoint::kCountContent) ||
+      dialect > static_cast<uint64_t>(dialect::form::Api::kGemini)) {
     return std::nullopt;
   }
-  record.endpoint = static_cast<upstream::wire::Endpoint>(endpoint);
-  record.dialect = static_cast<upstream::wire::Dialect>(dialect);
+  record.endpoint = static_cast<dialect::form::Endpoint>(endpoint);
+  record.dialect = static_cast<dialect::form::Api>(dialect);
   record.stream = (flags & kStream) != 0;
   Members(reader, record);
   ReadReported(reader, record.reported);

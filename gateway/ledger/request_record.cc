@@ -4,16 +4,16 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/segment/segment_format.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::ledger {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 std::string_view Cut(std::string_view text) { return text.substr(0, kRecordTextBytesMax); }
 std::string_view CutName(std::string_view name) { return name.substr(0, kRecordNameBytesMax); }
@@ -131,7 +131,7 @@ void WriteTimings(const RequestTimings& timings, JsonWriter& json) {
 
 // Writes who asked for what, and who answered.
 void WriteParties(const RequestRecord& record, JsonWriter& json) {
-  json.Key("dialect").String(upstream::wire::DialectName(record.dialect));
+  json.Key("dialect").String(dialect::form::ApiName(record.dialect));
   json.Key("endpoint").String(EndpointName(record.endpoint));
   json.Key("path").String(Cut(record.path));
   json.Key("upstream").String(Cut(record.upstream));
@@ -243,6 +243,10 @@ std::string_view EndpointName(Endpoint endpoint) {
       return "count_tokens";
     case Endpoint::kModels:
       return "models";
+    case Endpoint::kGenerateContent:
+      return "generate_content";
+    case Endpoint::kCountContent:
+      return "count_content";
     case Endpoint::kOther:
       break;
   }

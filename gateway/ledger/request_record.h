@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/reply/usage.h"
 #include "gateway/ledger/segment/record_segment.h"
-#include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::ledger {
@@ -85,8 +85,8 @@ struct SourceTokens {
 struct RequestRecord {
   std::string id;       // x-kvgate-request-id; its text order is time order
   int64_t time_us = 0;  // since 1970, when the request was received
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
-  upstream::wire::Dialect dialect = upstream::wire::Dialect::kOpenAi;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
+  dialect::form::Api dialect = dialect::form::Api::kOpenAi;
   std::string path;         // without the query
   std::string upstream;     // its name; "local" is the engine; empty: none was chosen
   std::string provider;     // whose prices apply
@@ -170,6 +170,6 @@ std::string BreakJson(const RecordBreak& found);
 std::string ExplanationJson(const RequestRecord& record);
 
 // Returns for example "chat_completions".
-std::string_view EndpointName(upstream::wire::Endpoint endpoint);
+std::string_view EndpointName(dialect::form::Endpoint endpoint);
 
 }  // namespace kvgate::ledger

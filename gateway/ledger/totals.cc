@@ -12,7 +12,7 @@
 namespace kvgate::ledger {
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 constexpr std::array<std::string_view, 5> kKindNames = {"all", "upstream", "model", "tenant",
                                                         "prompt_version"};
@@ -67,12 +67,8 @@ int64_t MonthOf(int64_t time_us) {
   return int64_t{12} * static_cast<int>(date.year()) + static_cast<unsigned>(date.month());
 }
 
-bool IsGeneration(upstream::wire::Endpoint endpoint) {
-  return endpoint == upstream::wire::Endpoint::kChatCompletions ||
-         endpoint == upstream::wire::Endpoint::kCompletions ||
-         endpoint == upstream::wire::Endpoint::kResponses ||
-         endpoint == upstream::wire::Endpoint::kEmbeddings ||
-         endpoint == upstream::wire::Endpoint::kMessages;
+bool UsesTokens(dialect::form::Endpoint endpoint) {
+  return endpoint == dialect::form::Endpoint::kEmbeddings || dialect::form::IsGeneration(endpoint);
 }
 
 template <typename S>
@@ -170,7 +166,7 @@ void Sum::Add(const RequestRecord& record) {
   ++requests;
   if (IsFailed(record)) ++failed;
   if (!record.usage) {
-    if (IsGeneration(record.endpoint) && record.status < 400 && record.status > 0) ++unknown_usage;
+    if (UsesTokens(record.endpoint) && record.status < 400 && record.status > 0) ++unknown_usage;
     return;
   }
   uncached_tokens += record.usage->uncached_tokens;

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::ledger {
@@ -73,9 +73,9 @@ class Totals {
   // Writes an object: {"since_us", "requests", …, "by_upstream": {NAME: …}, "by_model",
   // "by_tenant", "by_prompt_version" (where there are any), "by_source", "breaks": {CAUSE:
   // {"breaks", "lost_tokens", "lost_nanodollars"}}}.
-  void Write(protocol::form::JsonWriter& json) const;
+  void Write(dialect::form::JsonWriter& json) const;
   // Writes one tenant's sums in the same form, with only that tenant in "by_tenant".
-  void WriteTenant(std::string_view tenant, protocol::form::JsonWriter& json) const;
+  void WriteTenant(std::string_view tenant, dialect::form::JsonWriter& json) const;
   // Calls `visit` for each upstream or model, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 
 namespace kvgate::local {
 
@@ -18,7 +18,7 @@ class EventStream {
   // Returns what has arrived since the last call, with neighbouring deltas merged. A FinishEvent
   // comes exactly once, as the last event. If the result is empty, the wake function will be called
   // later.
-  virtual std::vector<protocol::form::CompletionEvent> Take() = 0;
+  virtual std::vector<dialect::form::CompletionEvent> Take() = 0;
   // Asks for an early end; the stream still ends with a FinishEvent (kCancelled).
   virtual void Cancel() = 0;
 };

@@ -14,22 +14,22 @@
 #include "base/digest.h"
 #include "engine/text/chat/chat_fit.h"
 #include "engine/text/output/reply_grammar.h"
+#include "gateway/dialect/form/errors.h"
+#include "gateway/dialect/form/json_text.h"
 #include "gateway/local/local_stream.h"
 #include "gateway/local/merged_stream.h"
 #include "gateway/local/parsed_stream.h"
 #include "gateway/local/prompt_runs.h"
 #include "gateway/local/prompt_tokens.h"
-#include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/form/json_text.h"
 
 namespace kvgate::local {
 
 namespace {
 
+using dialect::form::CompletionRequest;
+using dialect::form::Dialect;
+using dialect::form::Message;
 using jinja::value::Data;
-using protocol::form::CompletionRequest;
-using protocol::form::Dialect;
-using protocol::form::Message;
 
 // The documented default of max_tokens for /v1/completions.
 constexpr int64_t kCompletionsTokensDefault = 16;
@@ -62,28 +62,28 @@ sample::SamplingParams ToSampling(const CompletionRequest& request, int answer) 
                       .frequency_penalty = request.frequency_penalty},
       .seed = request.seed ? *request.seed + static_cast<uint64_t>(answer) : RandomSeed(),
       .num_logprobs = request.num_logprobs};
-  for (const protocol::form::TokenBias& bias : request.logit_bias) {
+  for (const dialect::form::TokenBias& bias : request.logit_bias) {
     params.adjustments.biases.push_back({.token = bias.token, .bias = bias.bias});
   }
   return params;
 }
 
-grammar::SourceKind ToSourceKind(protocol::form::OutputKind kind) {
+grammar::SourceKind ToSourceKind(dialect::form::OutputKind kind) {
   switch (kind) {
-    case protocol::form::OutputKind::kJsonSchema:
+    case dialect::form::OutputKind::kJsonSchema:
       return grammar::SourceKind::kJsonSchema;
-    case protocol::form::OutputKind::kGbnf:
+    case dialect::form::OutputKind::kGbnf:
       return grammar::SourceKind::kGbnf;
     default:
       return grammar::SourceKind::kJsonObject;
   }
 }
 
-output::InputKind ToInputKind(const protocol::form::Tool& tool) {
+output::InputKind ToInputKind(const dialect::form::Tool& tool) {
   if (!tool.is_custom) return output::InputKind::kObject;
-  return tool.input_syntax == protocol::form::InputSyntax::kLark    ? output::InputKind::kLark
-         : tool.input_syntax == protocol::form::InputSyntax::kRegex ? output::InputKind::kRegex
-                                                                    : output::InputKind::kText;
+  return tool.input_syntax == dialect::form::InputSyntax::kLark    ? output::InputKind::kLark
+         : tool.input_syntax == dialect::form::InputSyntax::kRegex ? output::InputKind::kRegex
+                                                                   : output::InputKind::kText;
 }
 
 // Bytes of a rendering's end that are examined; the opening of an answer is shorter.
@@ -107,14 +107,14 @@ std::string IdFor(const std::string& id, int length) {
 }
 
 // Returns a call as templates take it, with the caller's own bytes if they take arguments as text.
-Data ToCallData(const protocol::form::ToolCall& call, const ChatForm& form) {
+Data ToCallData(const dialect::form::ToolCall& call, const ChatForm& form) {
   const bool as_text = form.traits.writes_calls ? form.traits.arguments_as_text
                                                 : form.style != chat::CallStyle::kPython;
   // A model may have written arguments that are no object, but templates need one.
-  const std::string object = protocol::form::AsObject(call.arguments);
+  const std::string object = dialect::form::AsObject(call.arguments);
   Data arguments(object);
   if (!as_text) {
-    if (auto data = protocol::form::ParseObject(object)) arguments = std::move(*data);
+    if (auto data = dialect::form::ParseObject(object)) arguments = std::move(*data);
   }
   return Data::Dict{
       {"id", IdFor(call.id, form.id_length)},
@@ -130,7 +130,7 @@ chat::ChatMessage ToChatMessage(const Message& message, const ChatForm& form) {
   }
   if (!message.tool_calls.empty()) {
     Data::List calls;
-    for (const protocol::form::ToolCall& call : message.tool_calls) {
+    for (const dialect::form::ToolCall& call : message.tool_calls) {
       calls.push_back(ToCallData(call, form));
     }
     turn.more.emplace_back("tool_calls", std::move(calls));
@@ -145,7 +145,7 @@ chat::ChatMessage ToChatMessage(const Message& message, const ChatForm& form) {
 void NameResults(const std::vector<Message>& messages, std::vector<chat::ChatMessage>& turns) {
   std::map<std::string_view, std::string_view> names;
   for (size_t i = 0; i < messages.size(); ++i) {
-    for (const protocol::form::ToolCall& call : messages[i].tool_calls) names[call.id] = call.name;
+    for (const dialect::form::ToolCall& call : messages[i].tool_calls) names[call.id] = call.name;
     if (messages[i].role != "tool") continue;
     if (const auto name = names.find(messages[i].tool_call_id); name != names.end()) {
       turns[i].more.emplace_back("name", name->second);
@@ -192,7 +192,7 @@ bool MayBe(const Data& schema, std::string_view wanted) {
 }
 
 // Tells from a tool's schema which arguments are texts.
-output::ToolShape ToShape(const protocol::form::Tool& tool) {
+output::ToolShape ToShape(const dialect::form::Tool& tool) {
   output::ToolShape shape{.name = tool.name, .text_arguments = {}};
   const Data* function = Find(&tool.definition, "function");
   const Data* properties = Find(Find(function, "parameters"), "properties");
@@ -263,7 +263,7 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
   for (const Message& message : messages) turns.push_back(ToChatMessage(message, form));
   NameResults(messages, turns);
   Data::List tools;
-  for (const protocol::form::Tool& tool : request.tools) tools.push_back(tool.definition);
+  for (const dialect::form::Tool& tool : request.tools) tools.push_back(tool.definition);
   const bool has_tools = !tools.empty();
   input.tools = std::move(tools);
   KVGATE_TRY(chat::FittedChat fitted, chat::FitChat({.messages = turns,
@@ -318,7 +318,7 @@ bool LocalProvider::Serves(std::string_view model) const {
 }
 
 std::vector<std::string> LocalProvider::PromptTexts(const CompletionRequest& request) const {
-  const auto text_of = [this](const protocol::form::Prompt& prompt) -> std::string {
+  const auto text_of = [this](const dialect::form::Prompt& prompt) -> std::string {
     if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
     const auto* const ids = std::get_if<std::vector<TokenId>>(&prompt);
     if (ids == nullptr) return "";
@@ -328,8 +328,7 @@ std::vector<std::string> LocalProvider::PromptTexts(const CompletionRequest& req
     return known ? parts_.tokenizer.Decode(*ids) : "";
   };
   std::vector<std::string> texts = {text_of(request.prompt)};
-  for (const protocol::form::Prompt& prompt : request.more_prompts)
-    texts.push_back(text_of(prompt));
+  for (const dialect::form::Prompt& prompt : request.more_prompts) texts.push_back(text_of(prompt));
   return texts;
 }
 
@@ -338,7 +337,7 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   const CompletionRequest& request = args.request;
   std::vector<EncodedPrompt> encoded;
   for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
-    const protocol::form::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
+    const dialect::form::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
     KVGATE_TRY(EncodedPrompt prompt, Encode(source, request, args.cuts));
     Result<int> max_tokens = TokensMax(args, prompt.tokens.size());
     if (!max_tokens) {
@@ -351,7 +350,7 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   return encoded;
 }
 
-Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::form::Prompt& prompt,
+Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const dialect::form::Prompt& prompt,
                                                            const CompletionRequest& request,
                                                            std::span<const int32_t> cuts) const {
   if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) {
@@ -446,7 +445,7 @@ Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_toke
   if (room < needed || static_cast<int64_t>(num_prompt_tokens) > share) {
     // The Messages error says that one number exceeds the other, so it gets the prompt's own bound.
     const bool is_messages = request.dialect == Dialect::kMessages;
-    return protocol::form::ContextLengthError(
+    return dialect::form::ContextLengthError(
         request.dialect,
         {.num_tokens = static_cast<int64_t>(num_prompt_tokens),
          .tokens_max = std::min(is_messages ? context - needed : context, share)},
@@ -457,7 +456,7 @@ Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_toke
 
 Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) const {
   const int vocab_size = parts_.tokenizer.vocab_size();
-  for (const protocol::form::TokenBias& bias : request.logit_bias) {
+  for (const dialect::form::TokenBias& bias : request.logit_bias) {
     if (bias.token < vocab_size) continue;
     return MakeError(ErrorCode::kInvalidArgument, "provider.local",
                      fmt::format("Invalid value for 'logit_bias': token id {} is not in the "
@@ -470,16 +469,16 @@ Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) con
 
 Result<std::shared_ptr<const grammar::mask::CompiledGrammar>> LocalProvider::CompileOutput(
     const CompletionRequest& request, std::string_view tail) const {
-  const protocol::form::OutputFormat& output = request.output;
-  const bool is_any = output.kind == protocol::form::OutputKind::kAnyText;
+  const dialect::form::OutputFormat& output = request.output;
+  const bool is_any = output.kind == dialect::form::OutputKind::kAnyText;
   const bool is_chat = request.dialect != Dialect::kCompletions;
   if (is_any && !(is_chat && LooksForCalls(request))) {
     return std::shared_ptr<const grammar::mask::CompiledGrammar>();
   }
   const grammar::Source source = {.kind = ToSourceKind(output.kind), .text = output.text};
   // A caller's own grammar describes the whole reply, including reasoning and calls.
-  const bool is_own = output.kind == protocol::form::OutputKind::kGbnf;
-  if (is_own && request.tool_choice.mode == protocol::form::ToolMode::kRequired) {
+  const bool is_own = output.kind == dialect::form::OutputKind::kGbnf;
+  if (is_own && request.tool_choice.mode == dialect::form::ToolMode::kRequired) {
     return MakeError(ErrorCode::kInvalidArgument, "provider.local",
                      fmt::format("Invalid value for '{}': it must not be given together with a "
                                  "tool_choice that asks for a call.",
@@ -508,16 +507,16 @@ Result<std::shared_ptr<const grammar::mask::CompiledGrammar>> LocalProvider::Com
 
 Result<std::shared_ptr<const grammar::mask::CompiledGrammar>> LocalProvider::CompileReply(
     const CompletionRequest& request, const grammar::Source* output, std::string_view tail) const {
-  const protocol::form::ToolChoice& choice = request.tool_choice;
+  const dialect::form::ToolChoice& choice = request.tool_choice;
   output::ReplyRules rules{.family = family_.name,
                            .chat_template = parts_.chat_format->source(),
                            .prompt_tail = request.answer_prefix.empty() ? tail : std::string_view(),
                            .tools = {},
-                           .must_call = choice.mode == protocol::form::ToolMode::kRequired,
+                           .must_call = choice.mode == dialect::form::ToolMode::kRequired,
                            .parallel = choice.parallel,
                            .output = output,
                            .output_field = request.output.field};
-  for (const protocol::form::Tool& tool : request.tools) {
+  for (const dialect::form::Tool& tool : request.tools) {
     const bool is_allowed =
         choice.allowed.empty() ||
         std::find(choice.allowed.begin(), choice.allowed.end(), tool.name) != choice.allowed.end();
@@ -546,7 +545,7 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   prompt.tokens.resize(prompt.num_prefix_tokens);
   const auto context = static_cast<size_t>(prompt_tokens_max());
   if (prompt.tokens.size() > context) {
-    return protocol::form::ContextLengthError(
+    return dialect::form::ContextLengthError(
         request.dialect,
         {.num_tokens = static_cast<int64_t>(prompt.tokens.size()),
          .tokens_max = static_cast<int64_t>(context)},
@@ -556,12 +555,12 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
 }
 
 bool LocalProvider::Compiles(const CompletionRequest& request) {
-  return request.output.kind != protocol::form::OutputKind::kAnyText ||
+  return request.output.kind != dialect::form::OutputKind::kAnyText ||
          (request.dialect != Dialect::kCompletions && LooksForCalls(request));
 }
 
 bool LocalProvider::LooksForCalls(const CompletionRequest& request) {
-  return !request.tools.empty() && request.tool_choice.mode != protocol::form::ToolMode::kNone;
+  return !request.tools.empty() && request.tool_choice.mode != dialect::form::ToolMode::kNone;
 }
 
 bool LocalProvider::ShowsMarks(const CompletionRequest& request) const {
@@ -583,8 +582,8 @@ std::unique_ptr<EventStream> LocalProvider::Parse(std::unique_ptr<EventStream> s
       .id_prefix = request.dialect == Dialect::kMessages ? "toolu_" : "call_",
       .id_length = family_.id_length,
       .parallel = request.tool_choice.parallel,
-      .namer = protocol::form::CallNamer(request.tools)};
-  for (const protocol::form::Tool& tool : request.tools)
+      .namer = dialect::form::CallNamer(request.tools)};
+  for (const dialect::form::Tool& tool : request.tools)
     options.parser.tools.push_back(ToShape(tool));
   return ParseStream(std::move(stream), options);
 }

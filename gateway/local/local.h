@@ -18,9 +18,9 @@
 #include "engine/text/chat/template_capabilities.h"
 #include "engine/text/grammar/compiler.h"
 #include "engine/text/output/families.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/local/event_stream.h"
 #include "gateway/metrics/gateway_metrics.h"
-#include "gateway/protocol/form/completion.h"
 
 namespace kvgate::local {
 
@@ -60,14 +60,14 @@ class LocalProvider {
   int64_t default_max_tokens() const { return parts_.default_max_tokens; }
 
   // Returns true if Run compiles a grammar for the request, which may take long.
-  static bool Compiles(const protocol::form::CompletionRequest& request);
+  static bool Compiles(const dialect::form::CompletionRequest& request);
 
   struct RunArgs {
-    const protocol::form::CompletionRequest& request;
+    const dialect::form::CompletionRequest& request;
     std::string tenant;  // used as the salt: prefixes are shared within a tenant only
     bool logits_hash = false;
     int64_t prompt_tokens_max = 0;  // per prompt, in addition to the context's bound; 0: no limit
-    protocol::form::OutputLimit output = {};
+    dialect::form::OutputLimit output = {};
     std::function<void()> wake = {};  // see EventStream; called on the engine thread
     // Elements of the body's list of messages, ascending, behind which the tokens of a chat are
     // counted apart, where a message ends there. Each may cost a rendering.
@@ -80,18 +80,18 @@ class LocalProvider {
 
   // Returns the tokens with which a following request would begin: for a chat its rendered messages
   // without the opening of the answer's turn, else the whole prompt. Fails as Run does.
-  Result<std::vector<TokenId>> EncodePrefix(const protocol::form::CompletionRequest& request) const;
+  Result<std::vector<TokenId>> EncodePrefix(const dialect::form::CompletionRequest& request) const;
 
   // Returns the number of tokens of a request's prompt. Fails as Run does.
-  Result<int64_t> CountTokens(const protocol::form::CompletionRequest& request) const;
+  Result<int64_t> CountTokens(const dialect::form::CompletionRequest& request) const;
 
   // Returns the prompts as texts, for `echo`.
-  std::vector<std::string> PromptTexts(const protocol::form::CompletionRequest& request) const;
+  std::vector<std::string> PromptTexts(const dialect::form::CompletionRequest& request) const;
 
  private:
   struct EncodedPrompt {
     std::vector<TokenId> tokens;
-    std::vector<protocol::form::PromptSegment> segments;
+    std::vector<dialect::form::PromptSegment> segments;
     int max_tokens = 0;
     size_t num_prefix_tokens = 0;  // without the opening of the answer's turn
     size_t num_stable_tokens = 0;  // before the newest turn
@@ -107,11 +107,11 @@ class LocalProvider {
   // Encodes all prompts of the request and checks them against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const RunArgs& args) const;
   // `cuts` as in RunArgs.
-  Result<EncodedPrompt> Encode(const protocol::form::Prompt& prompt,
-                               const protocol::form::CompletionRequest& request,
+  Result<EncodedPrompt> Encode(const dialect::form::Prompt& prompt,
+                               const dialect::form::CompletionRequest& request,
                                std::span<const int32_t> cuts = {}) const;
-  Result<EncodedPrompt> EncodeChat(const std::vector<protocol::form::Message>& messages,
-                                   const protocol::form::CompletionRequest& request,
+  Result<EncodedPrompt> EncodeChat(const std::vector<dialect::form::Message>& messages,
+                                   const dialect::form::CompletionRequest& request,
                                    std::span<const int32_t> cuts) const;
   // Pins the part up to the caller's last tools or system breakpoint in pool and arena for its
   // TTL.
@@ -119,21 +119,21 @@ class LocalProvider {
   // Compiles the grammar of the answer; null if any text is allowed. A large schema takes time.
   // `tail` is the prompt's tail.
   Result<std::shared_ptr<const grammar::mask::CompiledGrammar>> CompileOutput(
-      const protocol::form::CompletionRequest& request, std::string_view tail) const;
+      const dialect::form::CompletionRequest& request, std::string_view tail) const;
   // Compiles the grammar of a chat's answer, including calls of its tools.
   Result<std::shared_ptr<const grammar::mask::CompiledGrammar>> CompileReply(
-      const protocol::form::CompletionRequest& request, const grammar::Source* output,
+      const dialect::form::CompletionRequest& request, const grammar::Source* output,
       std::string_view tail) const;
   Result<int> TokensMax(const RunArgs& args, size_t num_prompt_tokens) const;
-  Result<void> CheckLogitBias(const protocol::form::CompletionRequest& request) const;
+  Result<void> CheckLogitBias(const dialect::form::CompletionRequest& request) const;
 
-  static bool LooksForCalls(const protocol::form::CompletionRequest& request);
+  static bool LooksForCalls(const dialect::form::CompletionRequest& request);
   // Returns true if the family's marks, by which an answer is parsed, are control tokens to be
   // shown.
-  bool ShowsMarks(const protocol::form::CompletionRequest& request) const;
+  bool ShowsMarks(const dialect::form::CompletionRequest& request) const;
   std::unique_ptr<EventStream> Parse(std::unique_ptr<EventStream> stream,
                                      const EncodedPrompt& prompt,
-                                     const protocol::form::CompletionRequest& request) const;
+                                     const dialect::form::CompletionRequest& request) const;
 
   Parts parts_;
   const chat::TemplateCapabilities traits_;

@@ -21,7 +21,7 @@ struct PendingToken {
   std::vector<sample::TokenLogprob> top;
 };
 
-protocol::form::CompletionStats ToStats(const engine::RequestStats& stats, bool logits_hash) {
+dialect::form::CompletionStats ToStats(const engine::RequestStats& stats, bool logits_hash) {
   return {.num_prompt_tokens = stats.num_prompt_tokens,
           .num_output_tokens = stats.num_output_tokens,
           .num_cached_tokens = stats.num_cached_tokens,
@@ -184,23 +184,23 @@ class LocalStream final : public EventStream {
     if (!finished_) engine_.Cancel(id_);
   }
 
-  std::vector<protocol::form::CompletionEvent> Take() override {
-    std::vector<protocol::form::CompletionEvent> events;
+  std::vector<dialect::form::CompletionEvent> Take() override {
+    std::vector<dialect::form::CompletionEvent> events;
     Buffer::Taken taken = buffer_->Take();
     if (finished_) return events;
     if (taken.begun && !std::exchange(begun_, true)) {
       usage_.num_cached_tokens = taken.num_cached_tokens;
-      events.emplace_back(protocol::form::BeginEvent{.usage = usage_});
+      events.emplace_back(dialect::form::BeginEvent{.usage = usage_});
     }
     if (!taken.text.empty() || !taken.tokens.empty()) {
       events.emplace_back(
-          protocol::form::DeltaEvent{.text = std::move(taken.text), .tokens = Spell(taken.tokens)});
+          dialect::form::DeltaEvent{.text = std::move(taken.text), .tokens = Spell(taken.tokens)});
     }
     if (taken.overflowed) {
       engine_.Cancel(id_);
       events.emplace_back(Overflow());
     } else if (taken.finish) {
-      protocol::form::FinishEvent finish = ToFinish(std::move(*taken.finish));
+      dialect::form::FinishEvent finish = ToFinish(std::move(*taken.finish));
       finish.stats.itl_seconds_max = taken.itl_seconds_max;
       events.emplace_back(std::move(finish));
     }
@@ -211,15 +211,15 @@ class LocalStream final : public EventStream {
   void Cancel() override { engine_.Cancel(id_); }
 
  private:
-  std::vector<protocol::form::TokenDetail> Spell(const std::vector<PendingToken>& tokens) const {
+  std::vector<dialect::form::TokenDetail> Spell(const std::vector<PendingToken>& tokens) const {
     const auto spell = [&](TokenId token, float logprob) {
-      return protocol::form::TokenLogprob{.bytes = tokenizer_.TokenBytes(token, true),
-                                          .logprob = logprob};
+      return dialect::form::TokenLogprob{.bytes = tokenizer_.TokenBytes(token, true),
+                                         .logprob = logprob};
     };
-    std::vector<protocol::form::TokenDetail> details;
+    std::vector<dialect::form::TokenDetail> details;
     details.reserve(tokens.size());
     for (const PendingToken& token : tokens) {
-      protocol::form::TokenDetail detail{.token = spell(token.token, token.logprob), .top = {}};
+      dialect::form::TokenDetail detail{.token = spell(token.token, token.logprob), .top = {}};
       for (const sample::TokenLogprob& top : token.top) {
         detail.top.push_back(spell(top.token, top.logprob));
       }
@@ -228,15 +228,15 @@ class LocalStream final : public EventStream {
     return details;
   }
 
-  protocol::form::FinishEvent Overflow() const {
+  dialect::form::FinishEvent Overflow() const {
     return {.error = MakeError(
                 ErrorCode::kOverloaded, "provider.local",
                 fmt::format("the answer was cancelled: more than {} bytes of it were unread",
                             pending_bytes_max_))};
   }
 
-  protocol::form::FinishEvent ToFinish(engine::FinishEvent event) const {
-    protocol::form::FinishEvent finish{.stats = ToStats(event.stats, logits_hash_)};
+  dialect::form::FinishEvent ToFinish(engine::FinishEvent event) const {
+    dialect::form::FinishEvent finish{.stats = ToStats(event.stats, logits_hash_)};
     finish.stats.segments = segments_;
     finish.stats.num_marked_tokens = usage_.num_marked_tokens;
     if (std::find(caller_stops_.begin(), caller_stops_.end(), event.stop_string) !=
@@ -245,10 +245,10 @@ class LocalStream final : public EventStream {
     }
     switch (event.reason) {
       case engine::FinishReason::kStop:
-        finish.reason = protocol::form::FinishReason::kStop;
+        finish.reason = dialect::form::FinishReason::kStop;
         break;
       case engine::FinishReason::kLength:
-        finish.reason = protocol::form::FinishReason::kLength;
+        finish.reason = dialect::form::FinishReason::kLength;
         break;
       case engine::FinishReason::kCancelled:
         finish.error = MakeError(ErrorCode::kCancelled, "provider.local",
@@ -267,8 +267,8 @@ class LocalStream final : public EventStream {
   engine::Engine& engine_;
   const tokenizer::Tokenizer& tokenizer_;
   const bool logits_hash_;
-  const std::vector<protocol::form::PromptSegment> segments_;
-  protocol::form::PromptUsage usage_;
+  const std::vector<dialect::form::PromptSegment> segments_;
+  dialect::form::PromptUsage usage_;
   const std::vector<std::string> caller_stops_;
   const size_t pending_bytes_max_;
   bool begun_ = false;

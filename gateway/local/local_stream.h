@@ -23,8 +23,8 @@ struct LocalStreamOptions {
   metrics::GatewayMetrics* metrics = nullptr;
   bool logprobs = false;
   bool logits_hash = false;
-  std::vector<protocol::form::PromptSegment> segments = {};  // copied to the FinishEvent
-  protocol::form::PromptUsage usage = {};  // copied to the BeginEvent; partly to the FinishEvent
+  std::vector<dialect::form::PromptSegment> segments = {};  // copied to the FinishEvent
+  dialect::form::PromptUsage usage = {};  // copied to the BeginEvent; partly to the FinishEvent
   std::vector<std::string> caller_stops = {};  // stop strings that are reported to the caller
   size_t pending_bytes_max = size_t{16} << 20;
   // Called on the engine thread when the reader has something to take; must not block.

@@ -8,16 +8,16 @@
 namespace kvgate::local {
 namespace {
 
-using protocol::form::CompletionEvent;
-using protocol::form::CompletionStats;
-using protocol::form::DeltaEvent;
-using protocol::form::FinishEvent;
+using dialect::form::CompletionEvent;
+using dialect::form::CompletionStats;
+using dialect::form::DeltaEvent;
+using dialect::form::FinishEvent;
 
 // Appends segments; neighbours of one source become one. No body's list tells several prompts
 // apart.
-void AppendSegments(const std::vector<protocol::form::PromptSegment>& more,
-                    std::vector<protocol::form::PromptSegment>& segments) {
-  for (const protocol::form::PromptSegment& segment : more) {
+void AppendSegments(const std::vector<dialect::form::PromptSegment>& more,
+                    std::vector<dialect::form::PromptSegment>& segments) {
+  for (const dialect::form::PromptSegment& segment : more) {
     if (segments.empty() || segments.back().source != segment.source) {
       segments.push_back({.source = segment.source});
     }
@@ -46,7 +46,7 @@ class MergedStream final : public EventStream {
           events.push_back(std::move(event));
           continue;
         }
-        if (std::holds_alternative<protocol::form::BeginEvent>(event))
+        if (std::holds_alternative<dialect::form::BeginEvent>(event))
           continue;  // each choice has one
         auto& finish = std::get<FinishEvent>(event);
         if (finish.error) {

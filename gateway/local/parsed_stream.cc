@@ -9,13 +9,13 @@
 namespace kvgate::local {
 namespace {
 
+using dialect::form::CompletionEvent;
+using dialect::form::DeltaEvent;
+using dialect::form::DeltaKind;
+using dialect::form::FinishEvent;
+using dialect::form::FinishReason;
 using output::Piece;
 using output::PieceKind;
-using protocol::form::CompletionEvent;
-using protocol::form::DeltaEvent;
-using protocol::form::DeltaKind;
-using protocol::form::FinishEvent;
-using protocol::form::FinishReason;
 
 constexpr int kIdLength = 24;
 // Shorter ids count the calls of a turn and repeat in the next one, but clients need distinct ids.
@@ -83,7 +83,7 @@ class ParsedStream final : public EventStream {
 
  private:
   // Log-probabilities go with the first delta, because pieces do not know their tokens.
-  void Tell(std::vector<Piece> pieces, std::vector<protocol::form::TokenDetail> tokens,
+  void Tell(std::vector<Piece> pieces, std::vector<dialect::form::TokenDetail> tokens,
             std::vector<CompletionEvent>& events) {
     if (pieces.empty() && !tokens.empty()) pieces.push_back({.kind = PieceKind::kText});
     for (Piece& piece : pieces) {
@@ -133,7 +133,7 @@ class ParsedStream final : public EventStream {
   const std::string id_prefix_;
   const int id_length_;
   const bool parallel_;
-  protocol::form::CallNamer namer_;
+  dialect::form::CallNamer namer_;
   int num_calls_ = 0;
   size_t num_bytes_ = 0;
   size_t num_reasoning_bytes_ = 0;

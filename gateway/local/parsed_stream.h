@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/text/output/reply_parser.h"
+#include "gateway/dialect/form/client_calls.h"
 #include "gateway/local/event_stream.h"
-#include "gateway/protocol/form/client_calls.h"
 
 namespace kvgate::local {
 
@@ -19,7 +19,7 @@ struct ParsedStreamOptions {
   std::string_view id_prefix = "call_";
   int id_length = 0;     // length of such an id, then without the prefix; 0: 24 after the prefix
   bool parallel = true;  // false: the answer ends after its first call
-  protocol::form::CallNamer namer = {};  // maps calls to the client's names
+  dialect::form::CallNamer namer = {};  // maps calls to the client's names
 };
 std::unique_ptr<EventStream> ParseStream(std::unique_ptr<EventStream> stream,
                                          const ParsedStreamOptions& options);

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "engine/kv/tenant_salt.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/local/prefix_places.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "kernels/backend.h"
 
 namespace kvgate::local {
@@ -25,8 +25,8 @@ using store::kv::KvStore;
 
 namespace {
 
+using dialect::form::JsonWriter;
 using kernels::kKvBlockTokens;
-using protocol::form::JsonWriter;
 
 Result<BlockHash> ParseId(std::string_view id) {
   Result<BlockHash> hash = ParseBlockHash(id);
@@ -312,7 +312,7 @@ Result<std::string> PrefixService::Verify(const Progress& progress) {
 
 Result<void> PrefixService::KeepPin(const store::kv::KvKey& leaf, std::string tenant,
                                     std::vector<TokenId> tokens,
-                                    const protocol::PinOptions& options) {
+                                    const dialect::own::PinOptions& options) {
   KVGATE_TRY(store::meta::PinBook* const pins, RequirePins());
   store::meta::Pin pin{
       .leaf = leaf,
@@ -343,7 +343,8 @@ Result<std::string> PrefixService::Pin(const Caller& caller, std::string_view id
                                        std::string_view body) {
   KVGATE_TRY(store::meta::PinBook* const pins, RequirePins());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
-  KVGATE_TRY(const protocol::PinOptions options, protocol::DecodePinOptions(body, parts_.limits));
+  KVGATE_TRY(const dialect::own::PinOptions options,
+             dialect::own::DecodePinOptions(body, parts_.limits));
   KVGATE_TRY_VOID(RequireOwn(caller, leaf));
   if (const std::optional<store::meta::Pin> pinned = pins->Find(leaf)) {
     KVGATE_TRY_VOID(KeepPin(pinned->leaf, pinned->tenant, pinned->tokens, options));

@@ -23,8 +23,8 @@
 #include "engine/engine.h"
 #include "engine/tier/prefix_transfer.h"
 #include "gateway/access/access.h"
-#include "gateway/protocol/form/decode_limits.h"
-#include "gateway/protocol/prefix_requests.h"
+#include "gateway/dialect/form/decode_limits.h"
+#include "gateway/dialect/own/prefix_requests.h"
 #include "store/kv/kv_store.h"
 #include "store/meta/pin_book.h"
 
@@ -40,7 +40,7 @@ class PrefixService {
     uint64_t hash_seed = 0;                // the data directory's
     const Keyring* keyring = nullptr;      // the data directory's; null if kv is
     std::string no_disk_reason = {};
-    protocol::form::DecodeLimits limits = {};
+    dialect::form::DecodeLimits limits = {};
   };
   explicit PrefixService(Parts parts) : parts_(std::move(parts)) {}
 
@@ -93,7 +93,7 @@ class PrefixService {
 
   // Pins durably and in the engine's memory. `tokens` must be whole blocks.
   Result<void> KeepPin(const store::kv::KvKey& leaf, std::string tenant,
-                       std::vector<TokenId> tokens, const protocol::PinOptions& options);
+                       std::vector<TokenId> tokens, const dialect::own::PinOptions& options);
 
  private:
   Result<store::kv::KvStore*> RequireStore() const;

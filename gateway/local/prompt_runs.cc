@@ -6,7 +6,7 @@
 
 namespace kvgate::local {
 
-using protocol::form::Message;
+using dialect::form::Message;
 
 std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
   size_t num_answered = messages.size();
@@ -31,7 +31,7 @@ bool IsCut(const std::vector<Message>& messages, size_t index, std::span<const i
 }
 
 void SplitTools(const chat::TokenizedChat& chat,
-                std::vector<protocol::form::PromptSegment>& segments) {
+                std::vector<dialect::form::PromptSegment>& segments) {
   const auto num_tools = static_cast<int64_t>(chat.tools_end - chat.tools_begin);
   if (num_tools <= 0) return;
   auto left = static_cast<int64_t>(chat.tools_begin);
@@ -42,11 +42,11 @@ void SplitTools(const chat::TokenizedChat& chat,
     }
     const int64_t behind = segment->num_tokens - left - num_tools;
     if (behind < 0) return;
-    protocol::form::PromptSegment part = *segment;
+    dialect::form::PromptSegment part = *segment;
     part.num_tokens = behind;
     auto at = segment + 1;
     if (behind > 0) at = segments.insert(at, part);
-    part.source = protocol::form::kToolsSource;
+    part.source = dialect::form::kToolsSource;
     part.num_tokens = num_tools;
     at = segments.insert(at, part);
     --at;

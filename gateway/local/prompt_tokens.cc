@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 
 namespace kvgate::local {
 
-using protocol::form::Dialect;
-using protocol::form::Message;
+using dialect::form::Dialect;
+using dialect::form::Message;
 
 Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max, Dialect dialect) {
   if (tokens_max == 0 || num_tokens <= static_cast<size_t>(tokens_max)) return {};
-  return protocol::form::PromptLimitError(
+  return dialect::form::PromptLimitError(
       dialect, {.num_tokens = static_cast<int64_t>(num_tokens), .tokens_max = tokens_max});
 }
 
@@ -19,14 +19,14 @@ int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer, const Message& mess
   constexpr size_t kFrameTokens = 8;  // around it: its role and marks
   size_t num_tokens = kFrameTokens + tokenizer.Encode(message.content, {}).size() +
                       tokenizer.Encode(message.reasoning, {}).size();
-  for (const protocol::form::ToolCall& call : message.tool_calls) {
+  for (const dialect::form::ToolCall& call : message.tool_calls) {
     num_tokens += kFrameTokens + tokenizer.Encode(call.name + call.arguments, {}).size();
   }
   return static_cast<int64_t>(num_tokens);
 }
 
-int64_t WantedTokens(const protocol::form::CompletionRequest& request,
-                     const protocol::form::OutputLimit& limit, int64_t usual) {
+int64_t WantedTokens(const dialect::form::CompletionRequest& request,
+                     const dialect::form::OutputLimit& limit, int64_t usual) {
   const int64_t wanted = request.max_tokens.value_or(limit.fallback > 0 ? limit.fallback : usual);
   return limit.most > 0 ? std::min(wanted, limit.most) : wanted;
 }

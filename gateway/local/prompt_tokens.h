@@ -6,23 +6,22 @@
 
 #include "base/result.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 
 namespace kvgate::local {
 
 // Fails with kInvalidArgument if a prompt has more tokens than its caller may send; 0 means no
 // limit.
 Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max,
-                               protocol::form::Dialect dialect);
+                               dialect::form::Dialect dialect);
 
 // Returns the tokens that a message adds to a prompt, about: the same in any conversation.
-int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer,
-                      const protocol::form::Message& message);
+int64_t MessageTokens(const tokenizer::Tokenizer& tokenizer, const dialect::form::Message& message);
 
 // Returns the tokens that a request wants of its answer; `usual` of one that sets no limit, where
 // its caller's key has none either.
-int64_t WantedTokens(const protocol::form::CompletionRequest& request,
-                     const protocol::form::OutputLimit& limit, int64_t usual);
+int64_t WantedTokens(const dialect::form::CompletionRequest& request,
+                     const dialect::form::OutputLimit& limit, int64_t usual);
 
 struct RoomArgs {
   int64_t prompt_tokens_max = 0;  // of any prompt

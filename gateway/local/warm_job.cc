@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "kernels/backend.h"
 
 namespace kvgate::local {
@@ -114,7 +114,7 @@ Result<std::string> WarmJob::Finish() {
     }
   }
   std::string out;
-  protocol::form::JsonWriter json(out);
+  dialect::form::JsonWriter json(out);
   json.BeginObject().Key("id").String(ToHex(leaf_.hash)).Key("object").String("prefix");
   json.Key("tokens").Unsigned(args_.tokens.size()).Key("blocks").Unsigned(num_blocks_);
   json.Key("cached_tokens").Integer(finish.stats.num_cached_tokens);

@@ -12,9 +12,9 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "gateway/dialect/own/prefix_requests.h"
 #include "gateway/local/prefill_sink.h"
 #include "gateway/local/prefix_service.h"
-#include "gateway/protocol/prefix_requests.h"
 
 namespace kvgate::local {
 
@@ -25,7 +25,7 @@ class WarmJob {
     PrefixService& prefixes;  // outlives the job
     std::vector<TokenId> tokens;
     std::string tenant;
-    protocol::PinOptions pin;
+    dialect::own::PinOptions pin;
     std::function<void()> wake = {};  // called on the engine thread when the prefill has ended
     // KV that is not on disk this long after the prefill is reported as not stored.
     std::chrono::milliseconds store_timeout{30'000};

@@ -73,7 +73,7 @@ void KeepKey(const Branch& before, planner::Plan& plan) {
 }
 
 bool BindsThinking(const RequestLayout& layout, const ledger::PriceRow* row) {
-  return layout.endpoint == upstream::wire::Endpoint::kMessages && row != nullptr &&
+  return layout.endpoint == dialect::form::Endpoint::kMessages && row != nullptr &&
          row->binds_thinking;
 }
 
@@ -352,7 +352,8 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
 
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   if (args.layout != nullptr) return PrepareRead(args, *args.layout, dry);
-  const Result<RequestLayout> layout = parse::ReadRequestLayout(args.endpoint, args.body, memo);
+  const Result<RequestLayout> layout =
+      parse::ReadRequestLayout(args.endpoint, args.body, memo, args.model);
   if (layout) return PrepareRead(args, *layout, dry);
   Prepared prepared;
   prepared.mode = args.mode;
@@ -582,14 +583,15 @@ Optimizer::Optimizer(const Options& options, std::unique_ptr<Planner> planner)
     : impl_(std::make_unique<Impl>(options, std::move(planner))) {}
 Optimizer::~Optimizer() = default;
 
-Result<RequestLayout> Optimizer::ReadLayout(upstream::wire::Endpoint endpoint,
-                                            std::string_view body) {
-  return parse::ReadRequestLayout(endpoint, body, impl_->memo);
+Result<RequestLayout> Optimizer::ReadLayout(dialect::form::Endpoint endpoint, std::string_view body,
+                                            std::string_view model) {
+  return parse::ReadRequestLayout(endpoint, body, impl_->memo, model);
 }
 
-std::optional<RequestLayout> Optimizer::ReadKnownLayout(upstream::wire::Endpoint endpoint,
-                                                        std::string_view body) {
-  return parse::ReadKnownLayout(endpoint, body, impl_->memo, kNewBytesMax);
+std::optional<RequestLayout> Optimizer::ReadKnownLayout(dialect::form::Endpoint endpoint,
+                                                        std::string_view body,
+                                                        std::string_view model) {
+  return parse::ReadKnownLayout(endpoint, body, impl_->memo, kNewBytesMax, model);
 }
 
 Prepared Optimizer::Prepare(const OptimizeArgs& args) { return impl_->Prepare(args, false); }

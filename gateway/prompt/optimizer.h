@@ -45,7 +45,8 @@ struct OptimizeArgs {
   std::string_view body;
   // Of this body and endpoint, if it has been read already; null: it is read.
   const parse::RequestLayout* layout = nullptr;
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
+  std::string_view model = {};  // where the path names it and the body does not
   std::string_view tenant;
   std::string_view session;  // x-kvgate-session, or the client's own header (session_id); or empty
   std::string_view upstream;
@@ -153,10 +154,13 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Reads a body for whoever needs its layout before Prepare does. Fails as ReadRequestLayout does.
-  Result<parse::RequestLayout> ReadLayout(upstream::wire::Endpoint endpoint, std::string_view body);
+  // `model` is the path's, if that names it instead of the body.
+  Result<parse::RequestLayout> ReadLayout(dialect::form::Endpoint endpoint, std::string_view body,
+                                          std::string_view model = {});
   // The same for a body of which little is new; nullopt for any other one, at little cost.
-  std::optional<parse::RequestLayout> ReadKnownLayout(upstream::wire::Endpoint endpoint,
-                                                      std::string_view body);
+  std::optional<parse::RequestLayout> ReadKnownLayout(dialect::form::Endpoint endpoint,
+                                                      std::string_view body,
+                                                      std::string_view model = {});
   Prepared Prepare(const OptimizeArgs& args);
   // Returns what Prepare would, but changes nothing (`kvgate explain`).
   Prepared DryRun(const OptimizeArgs& args) const;

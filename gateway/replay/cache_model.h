@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/reply/usage.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::replay {
 
@@ -23,7 +23,7 @@ struct SentRequestView {
   int64_t time_us = 0;          // when it was sent; must not decrease between requests
   int64_t first_byte_us = 0;    // from then until its answer begins
   std::string_view credential;  // owner of the cache
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   std::string_view body;                  // as sent
   std::string_view conversation_id = {};  // the header x-grok-conv-id; empty if there is none
   int64_t output_tokens = 0;              // of its answer

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/replay/rendering.h"
 
 namespace kvgate::replay {
@@ -46,7 +46,7 @@ void AppendObject(Object object, std::string& out) {
   out += '{';
   for (const auto& [name, value] : fields) {
     if (out.back() != '{') out += ',';
-    protocol::form::AppendJsonString(name, out);
+    dialect::form::AppendJsonString(name, out);
     out += ':';
     AppendNormal(value, out);
   }
@@ -63,11 +63,11 @@ void AppendText(std::string_view text, std::string& out) {
     if (parser.parse(padded).get_object().get(object) == simdjson::SUCCESS) {
       std::string inner;
       AppendObject(object, inner);
-      protocol::form::AppendJsonString(inner, out);
+      dialect::form::AppendJsonString(inner, out);
       return;
     }
   }
-  protocol::form::AppendJsonString(WithoutCarriageReturns(text), out);
+  dialect::form::AppendJsonString(WithoutCarriageReturns(text), out);
 }
 
 void AppendNormal(Element value, std::string& out) {

@@ -59,7 +59,7 @@ class Recorder final : public upstream::ExchangeObserver {
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override {
     inner_->OnPrepared(std::move(preparation));
   }
-  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+  void OnTranslated(dialect::form::Endpoint sent_endpoint,
                     const std::vector<std::string>& left_out) override {
     answered_endpoint_ = sent_endpoint;
     inner_->OnTranslated(sent_endpoint, left_out);
@@ -107,7 +107,7 @@ class Recorder final : public upstream::ExchangeObserver {
   const std::string encoding_;
   TraceRequest request_;
   // The upstream's endpoint, whose dialect the answer has; the trace names the caller's.
-  upstream::wire::Endpoint answered_endpoint_;
+  dialect::form::Endpoint answered_endpoint_;
   bool is_sent_ = false;
   std::optional<ledger::reply::UsageReader> reader_;
 };

@@ -286,14 +286,14 @@ void Rendering::DropBillingHeader() {
   });
 }
 
-Result<Rendering> Render(upstream::wire::Endpoint endpoint, std::string_view body) {
+Result<Rendering> Render(dialect::form::Endpoint endpoint, std::string_view body) {
   simdjson::dom::parser parser;
   Object object;
   if (parser.parse(simdjson::padded_string(body)).get_object().get(object) != simdjson::SUCCESS) {
     return MakeError(ErrorCode::kInvalidArgument, "replay", "the body is no JSON object");
   }
-  const bool is_messages = endpoint == upstream::wire::Endpoint::kMessages ||
-                           endpoint == upstream::wire::Endpoint::kCountTokens;
+  const bool is_messages = endpoint == dialect::form::Endpoint::kMessages ||
+                           endpoint == dialect::form::Endpoint::kCountTokens;
   Rendering out = is_messages ? RenderMessages(object) : RenderOpenAi(object);
   if (const std::optional<Element> model = Find(object, "model")) out.model = TextOr(*model, "");
   return out;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::replay {
 
@@ -55,6 +55,6 @@ int64_t CountTokens(size_t bytes);
 
 // Reads Completions, Chat Completions, Responses and Messages; any other endpoint is read as Chat
 // Completions. Fails with kInvalidArgument if the body is no JSON object.
-Result<Rendering> Render(upstream::wire::Endpoint endpoint, std::string_view body);
+Result<Rendering> Render(dialect::form::Endpoint endpoint, std::string_view body);
 
 }  // namespace kvgate::replay

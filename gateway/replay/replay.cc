@@ -6,22 +6,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::replay {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 using ColumnResult = ReplayResult::ColumnResult;
 
 constexpr double kNanodollars = 1e9;
 constexpr std::string_view kDirect = "direct";
 constexpr std::string_view kOracle = "oracle";
 
-bool HasPrompt(Endpoint endpoint) {
-  return endpoint == Endpoint::kChatCompletions || endpoint == Endpoint::kCompletions ||
-         endpoint == Endpoint::kResponses || endpoint == Endpoint::kMessages;
-}
+bool HasPrompt(Endpoint endpoint) { return dialect::form::IsGeneration(endpoint); }
 
 // Anthropic and OpenAI speak one dialect each; other providers accept either.
 Result<void> CheckDialect(const TraceRequest& request, const std::string& provider) {
@@ -49,7 +46,7 @@ std::string WithModel(const std::string& body, const std::string& model) {
   const auto begin = static_cast<size_t>(raw.data() - padded.data());
   const size_t end = raw.find_last_of('"');
   std::string out = body.substr(0, begin);
-  protocol::form::AppendJsonString(model, out);
+  dialect::form::AppendJsonString(model, out);
   return out + body.substr(begin + end + 1);
 }
 
@@ -109,13 +106,13 @@ std::string BreakLines(const ColumnResult& column, std::string_view provider) {
   return text;
 }
 
-void WriteOptional(protocol::form::JsonWriter& json, std::string_view name,
+void WriteOptional(dialect::form::JsonWriter& json, std::string_view name,
                    std::optional<double> value) {
   json.Key(name);
   value ? json.Number(*value) : json.Null();
 }
 
-void WriteTotals(protocol::form::JsonWriter& json, const ReplayResult& result,
+void WriteTotals(dialect::form::JsonWriter& json, const ReplayResult& result,
                  std::string_view provider, const ColumnTotals& totals) {
   json.Key("requests").Integer(totals.num_requests);
   json.Key("refused").Integer(totals.num_refused);
@@ -217,7 +214,7 @@ std::string ReplayText(const ReplayResult& result) {
 
 std::string ReplayJson(const ReplayResult& result) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   json.BeginObject();
   json.Key("requests").Unsigned(result.num_requests);
   json.Key("skipped").Unsigned(result.num_skipped);

@@ -14,22 +14,23 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::replay {
 namespace {
 
 using Element = simdjson::dom::element;
 using Object = simdjson::dom::object;
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 constexpr double kMicroseconds = 1e6;
 constexpr double kMicrosecondsPerMs = 1e3;
 constexpr std::string_view kTimeField = "{\"time\":";
 constexpr std::array kEndpoints = {
     Endpoint::kChatCompletions, Endpoint::kCompletions, Endpoint::kResponses, Endpoint::kEmbeddings,
-    Endpoint::kMessages,        Endpoint::kCountTokens, Endpoint::kModels,    Endpoint::kOther};
+    Endpoint::kMessages,        Endpoint::kCountTokens, Endpoint::kModels,    Endpoint::kOther,
+    Endpoint::kGenerateContent, Endpoint::kCountContent};
 
 // The counts of a usage and their names in a trace.
 struct Count {
@@ -167,7 +168,7 @@ std::optional<std::string> ToTraceLine(const TraceRequest& request) {
   if (!IsValidUtf8(request.body)) return std::nullopt;
   std::string line;
   line.reserve(request.body.size() + request.body.size() / 8 + 512);
-  protocol::form::JsonWriter json(line);
+  dialect::form::JsonWriter json(line);
   const auto milliseconds = [](int64_t time_us) {
     return fmt::format("{:.3f}", static_cast<double>(time_us) / kMicrosecondsPerMs);
   };

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/reply/usage.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::replay {
 
@@ -31,7 +31,7 @@ struct TraceRequest {
   int64_t time_us = 0;       // when it was received, since 1970
   std::string tenant;        // a name or a hash
   std::string conversation;  // name of its conversation; empty if unknown
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   std::string upstream;
   std::string provider;
   bool is_oauth = false;  // sent with the credential of a subscription

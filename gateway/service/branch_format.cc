@@ -481,7 +481,7 @@ class RowReader {
     branch.lines_move = reader.Take<uint8_t>() != 0;
     read_.respells = reader.Take<uint8_t>() != 0;
     branch.request.time_us = reader.Take<int64_t>();
-    const auto endpoint = TakeEnum(reader, upstream::wire::Endpoint::kOther);
+    const auto endpoint = TakeEnum(reader, dialect::form::Endpoint::kCountContent);
     branch.request.ttl_seconds = reader.Take<int64_t>();
     branch.request.holds_history = reader.Take<uint8_t>() != 0;
     branch.request.upstream = reader.TakeText();

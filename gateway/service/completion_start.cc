@@ -9,17 +9,19 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "gateway/dialect/chat/chat_completions.h"
+#include "gateway/dialect/completions/completions.h"
+#include "gateway/dialect/gemini/gemini_encoder.h"
+#include "gateway/dialect/messages/messages.h"
+#include "gateway/dialect/reply_encoders.h"
 #include "gateway/local/prompt_tokens.h"
 #include "gateway/prompt/whole_body.h"
-#include "gateway/protocol/chat_completions.h"
-#include "gateway/protocol/completions.h"
-#include "gateway/protocol/messages.h"
 #include "gateway/session/truncation.h"
 
 namespace kvgate::service {
 
-using protocol::form::CompletionRequest;
-using protocol::form::Dialect;
+using dialect::form::CompletionRequest;
+using dialect::form::Dialect;
 using session::ReasoningMemory;
 using session::Responses;
 
@@ -42,30 +44,31 @@ const config::UpstreamConfig& Unchanged() {
 }
 
 Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
-                                      protocol::MessagesUse use,
-                                      const protocol::form::DecodeLimits& limits) {
+                                      dialect::messages::MessagesUse use,
+                                      const dialect::form::DecodeLimits& limits) {
   switch (dialect) {
     case Dialect::kChatCompletions:
-      return protocol::DecodeChatCompletions(body, limits);
+      return dialect::chat::DecodeChatCompletions(body, limits);
     case Dialect::kCompletions:
-      return protocol::DecodeCompletions(body, limits);
+      return dialect::completions::DecodeCompletions(body, limits);
     case Dialect::kMessages:
-      return protocol::DecodeMessages(body, use, limits);
+      return dialect::messages::DecodeMessages(body, use, limits);
     case Dialect::kResponses:
+    case Dialect::kGemini:  // translated before
       break;
   }
   return MakeError(ErrorCode::kUnsupported, "service", "This dialect is not served.");
 }
 
 // The messages of a prompt that has them, else null.
-std::vector<protocol::form::Message>* MessagesOf(CompletionRequest& request) {
-  return std::get_if<std::vector<protocol::form::Message>>(&request.prompt);
+std::vector<dialect::form::Message>* MessagesOf(CompletionRequest& request) {
+  return std::get_if<std::vector<dialect::form::Message>>(&request.prompt);
 }
 
 int LongestMark(const CompletionRequest& request) {
   int ttl_seconds = request.tools_cache_ttl_seconds;
-  if (const auto* messages = std::get_if<std::vector<protocol::form::Message>>(&request.prompt)) {
-    for (const protocol::form::Message& message : *messages) {
+  if (const auto* messages = std::get_if<std::vector<dialect::form::Message>>(&request.prompt)) {
+    for (const dialect::form::Message& message : *messages) {
       ttl_seconds = std::max(ttl_seconds, message.cache_ttl_seconds);
     }
   }
@@ -85,7 +88,7 @@ CompletionStart::CompletionStart(Service& service, const Service::StartArgs& arg
   if (use_ == Use::kCount) return;
   record_ = std::make_unique<LocalRecord>(LocalRecord::Args{
       .ledger = service.parts_.ledger,
-      .dialect = args.dialect,
+      .dialect = args.answer_dialect.value_or(args.dialect),
       .request_id = args.request_id,
       .tenant = args.tenant.empty() ? tenant_ : args.tenant,
       .key = args.prompt && args.prompt->key != nullptr ? std::string_view(args.prompt->key->name)
@@ -201,7 +204,7 @@ bool CompletionStart::MakeWhole() {
   if (!draft_ || !(draft_->needs_store() || draft_->turn->shape.stored)) return true;
   std::vector<std::string_view> items;
   for (const auto* some : {&draft_->context, &draft_->turn->input}) {
-    for (const protocol::form::ResponsesItem& item : *some) items.push_back(item.json);
+    for (const dialect::responses::ResponsesItem& item : *some) items.push_back(item.json);
   }
   std::optional<std::string> whole = prompt::WholeBody(args_.body, items);
   if (whole) whole_ = *std::move(whole);
@@ -252,10 +255,11 @@ Result<void> CompletionStart::DecodePrepared() {
     if (is_changed_) return service_.responses_.DecodeRendered(*prompt_.body, *draft_);
     return is_windowed_ ? service_.responses_.DecodeRendered(whole_, *draft_) : Result<void>();
   }
-  const auto use =
-      use_ == Use::kCount ? protocol::MessagesUse::kCount : protocol::MessagesUse::kCreate;
+  const auto use = use_ == Use::kCount ? dialect::messages::MessagesUse::kCount
+                                       : dialect::messages::MessagesUse::kCreate;
   const std::string_view body = is_changed_ ? std::string_view(*prompt_.body) : args_.body;
   KVGATE_TRY(request_, DecodeAlone(args_.dialect, body, use, service_.parts_.limits));
+  request_.dialect = args_.answer_dialect.value_or(request_.dialect);
   return {};
 }
 
@@ -333,7 +337,7 @@ void CompletionStart::AddReasoningHook() {
       .tenant = tenant_, .id = args_.request_id, .before = plan_.end};
   hooks_.push_back([&reasoning = service_.reasoning_, keep, prefix = request_.answer_prefix](
                        const session::Answer& answer) -> Result<void> {
-    for (const protocol::ReplyChoice& choice : answer.choices) {
+    for (const dialect::reply::ReplyChoice& choice : answer.choices) {
       ReasoningMemory::KeepArgs each = keep;
       if (choice.index() > 0) each.id += fmt::format("-{}", choice.index());
       each.message = choice.ToMessage();
@@ -346,13 +350,15 @@ void CompletionStart::AddReasoningHook() {
 
 Result<void> CompletionStart::Count() {
   KVGATE_TRY(const int64_t num_tokens, local_->CountTokens(request_));
-  count_ = args_.dialect == Dialect::kResponses ? protocol::EncodeInputTokens(num_tokens)
-                                                : protocol::EncodeTokenCount(num_tokens);
+  count_ = request_.dialect == Dialect::kGemini ? dialect::gemini::EncodeTotalTokens(num_tokens)
+           : args_.dialect == Dialect::kResponses
+               ? dialect::responses::EncodeInputTokens(num_tokens)
+               : dialect::messages::EncodeTokenCount(num_tokens);
   next_ = Place::kNone;
   return {};
 }
 
-protocol::ReplyOptions CompletionStart::OptionsOf() const {
+dialect::reply::ReplyOptions CompletionStart::OptionsOf() const {
   return {
       .dialect = request_.dialect,
       .request_id = args_.request_id,
@@ -366,7 +372,8 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
       .logprobs = request_.num_logprobs >= 0,
       .explain = args_.explain,
       .cache_ttl_seconds = LongestMark(request_),
-      .response = turn_ ? turn_->shape : protocol::ResponseShape(),
+      .thoughts = args_.thoughts,
+      .response = turn_ ? turn_->shape : dialect::reply::ResponseShape(),
   };
 }
 
@@ -410,11 +417,11 @@ Result<std::unique_ptr<local::EventStream>> CompletionStart::RunLocally() {
        .caller_tokens_max = args_.prompt_tokens_max,
        .wanted = local::WantedTokens(request_, args_.output, usual > 0 ? usual : context)});
   auto stream = local_->Run(run);
-  if (stream || stream.error().source != protocol::form::kContextLengthSource) return stream;
+  if (stream || stream.error().source != dialect::form::kContextLengthSource) return stream;
   const session::TruncateArgs truncate{
       .tokens_max = run.prompt_tokens_max,
       .tokens =
-          [&](const protocol::form::Message& each) {
+          [&](const dialect::form::Message& each) {
             return local::MessageTokens(local_->tokenizer(), each);
           },
       .count = [&](const CompletionRequest& request) { return local_->CountTokens(request); }};
@@ -435,7 +442,7 @@ Result<void> CompletionStart::Submit() {
   if (prompt_.preparation) {
     record_->OnPrepared(*service_.parts_.prompts, std::move(prompt_.preparation));
   }
-  protocol::ReplyOptions options = OptionsOf();
+  dialect::reply::ReplyOptions options = OptionsOf();
   const bool keeps = turn_ && (turn_->shape.stored || !turn_->conversation.empty());
   std::shared_ptr<session::SessionTurn> session = keeps ? turn_->session : nullptr;
   if (turn_) hooks_.push_back(service_.responses_.KeepAnswer(std::move(turn_), options));
@@ -444,7 +451,7 @@ Result<void> CompletionStart::Submit() {
   if (prompt_.holds) left_out.emplace_back(kHeldStale);
   completion_ = std::make_unique<Completion>(
       Completion::Parts{.stream = std::move(*stream),
-                        .encoder = protocol::MakeReplyEncoder(std::move(options)),
+                        .encoder = dialect::MakeReplyEncoder(std::move(options)),
                         .streaming = request_.stream,
                         .num_choices = num_choices,
                         .metrics = service_.parts_.metrics,

@@ -85,7 +85,7 @@ class CompletionStart {
   void AddReasoningHook();
   void SayLosses() const;
   void GoTo(Step step);
-  protocol::ReplyOptions OptionsOf() const;
+  dialect::reply::ReplyOptions OptionsOf() const;
 
   Service& service_;
   const Service::StartArgs args_;
@@ -102,7 +102,7 @@ class CompletionStart {
   Prompts::Prompt prompt_;
   std::shared_ptr<session::Responses::Draft> draft_;
   std::shared_ptr<session::ResponseTurn> turn_;
-  protocol::form::CompletionRequest request_;
+  dialect::form::CompletionRequest request_;
   const local::LocalProvider* local_ = nullptr;
   session::ReasoningMemory::Plan plan_;
   std::shared_ptr<Lookup> lookup_;

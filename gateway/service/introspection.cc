@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/local/engine_metrics.h"
 #include "gateway/local/vllm_metrics.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/service.h"
 
 namespace kvgate::service {
@@ -17,7 +17,7 @@ using access::Caller;
 
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 void WriteModel(std::string_view id, int64_t created_unix, JsonWriter& json) {
   json.BeginObject().Key("id").String(id).Key("object").String("model");

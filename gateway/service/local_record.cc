@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "gateway/dialect/form/errors.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::service {
 namespace {
@@ -19,23 +19,25 @@ constexpr int kClientLeft = 499;
 
 int64_t ToMicroseconds(double seconds) { return std::llround(seconds * 1e6); }
 
-std::pair<upstream::wire::Endpoint, std::string_view> EndpointOf(protocol::form::Dialect dialect) {
+std::pair<dialect::form::Endpoint, std::string_view> EndpointOf(dialect::form::Dialect dialect) {
   switch (dialect) {
-    case protocol::form::Dialect::kChatCompletions:
-      return {upstream::wire::Endpoint::kChatCompletions, "/v1/chat/completions"};
-    case protocol::form::Dialect::kCompletions:
-      return {upstream::wire::Endpoint::kCompletions, "/v1/completions"};
-    case protocol::form::Dialect::kMessages:
-      return {upstream::wire::Endpoint::kMessages, "/v1/messages"};
-    case protocol::form::Dialect::kResponses:
-      return {upstream::wire::Endpoint::kResponses, "/v1/responses"};
+    case dialect::form::Dialect::kChatCompletions:
+      return {dialect::form::Endpoint::kChatCompletions, "/v1/chat/completions"};
+    case dialect::form::Dialect::kCompletions:
+      return {dialect::form::Endpoint::kCompletions, "/v1/completions"};
+    case dialect::form::Dialect::kMessages:
+      return {dialect::form::Endpoint::kMessages, "/v1/messages"};
+    case dialect::form::Dialect::kResponses:
+      return {dialect::form::Endpoint::kResponses, "/v1/responses"};
+    case dialect::form::Dialect::kGemini:
+      return {dialect::form::Endpoint::kGenerateContent, "/v1beta/models"};
   }
-  return {upstream::wire::Endpoint::kOther, ""};
+  return {dialect::form::Endpoint::kOther, ""};
 }
 
 // An example: "restore_late: 38560 stored tokens were computed anew (load 141 ms so far, computing
 // 2790 ms)".
-std::string ReasonOf(const protocol::form::GivenUpLoad& load) {
+std::string ReasonOf(const dialect::form::GivenUpLoad& load) {
   if (load.reason.empty()) return {};
   const bool is_begun = load.reason != "not_worth_it";
   return fmt::format(
@@ -44,7 +46,7 @@ std::string ReasonOf(const protocol::form::GivenUpLoad& load) {
       load.compute_seconds * 1e3);
 }
 
-void TakeTimes(const protocol::form::CompletionStats& stats, ledger::RequestTimings& timings) {
+void TakeTimes(const dialect::form::CompletionStats& stats, ledger::RequestTimings& timings) {
   timings.queue_us = ToMicroseconds(stats.queue_seconds);
   timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
   timings.prefill_us = ToMicroseconds(stats.prefill_seconds);
@@ -63,14 +65,17 @@ void TakeTimes(const protocol::form::CompletionStats& stats, ledger::RequestTimi
 }  // namespace
 
 LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
-  const auto [endpoint, path] = args.is_embedding ? std::pair(upstream::wire::Endpoint::kEmbeddings,
+  const auto [endpoint, path] = args.is_embedding ? std::pair(dialect::form::Endpoint::kEmbeddings,
                                                               std::string_view("/v1/embeddings"))
                                                   : EndpointOf(args.dialect);
   record_.id = args.request_id;
   record_.time_us = WallClock::NowUs();
   record_.endpoint = endpoint;
-  if (endpoint == upstream::wire::Endpoint::kMessages) {
-    record_.dialect = upstream::wire::Dialect::kAnthropic;
+  if (endpoint == dialect::form::Endpoint::kMessages) {
+    record_.dialect = dialect::form::Api::kAnthropic;
+  }
+  if (endpoint == dialect::form::Endpoint::kGenerateContent) {
+    record_.dialect = dialect::form::Api::kGemini;
   }
   record_.path = path;
   record_.upstream = prompt::kLocalProvider;
@@ -96,7 +101,7 @@ LocalRecord::~LocalRecord() {
   End();
 }
 
-void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
+void LocalRecord::OnRequest(const dialect::form::CompletionRequest& request) {
   record_.model = request.model;
   record_.asked_model.clear();
   record_.stream = request.stream;
@@ -132,7 +137,7 @@ void LocalRecord::OnVectors(const VectorStats& stats) {
 void LocalRecord::OnFailed(const Error& error) {
   finished_ = true;
   record_.num_attempts = 1;
-  record_.status = protocol::form::HttpStatus(error);
+  record_.status = dialect::form::HttpStatus(error);
   record_.outcome = "failed";
   record_.error = error.detail;
   End();
@@ -150,17 +155,17 @@ void LocalRecord::OnPrepared(Prompts& prompts,
   preparation_ = std::move(preparation);
 }
 
-void LocalRecord::OnFinish(const protocol::form::FinishEvent& finish, bool begun) {
-  const protocol::form::CompletionStats& stats = finish.stats;
+void LocalRecord::OnFinish(const dialect::form::FinishEvent& finish, bool begun) {
+  const dialect::form::CompletionStats& stats = finish.stats;
   finished_ = true;
   record_.num_attempts = 1;
   record_.status = 200;
   if (finish.error) {
-    if (!begun) record_.status = protocol::form::HttpStatus(*finish.error);
+    if (!begun) record_.status = dialect::form::HttpStatus(*finish.error);
     record_.outcome = begun ? "upstream_cut" : "failed";
     record_.error = finish.error->detail;
   } else {
-    if (record_.endpoint == upstream::wire::Endpoint::kMessages) {
+    if (record_.endpoint == dialect::form::Endpoint::kMessages) {
       record_.reported.Set(UsageField::kInputTokens,
                            stats.num_prompt_tokens - stats.num_cached_tokens);
       record_.reported.Set(UsageField::kOutputTokens, stats.num_output_tokens);
@@ -190,8 +195,8 @@ std::string LocalRecord::BreakJson() const {
   return record_.prefix_break ? ledger::BreakJson(*record_.prefix_break) : "";
 }
 
-std::vector<protocol::form::PromptSegment> LocalRecord::Segments() const {
-  std::vector<protocol::form::PromptSegment> segments;
+std::vector<dialect::form::PromptSegment> LocalRecord::Segments() const {
+  std::vector<dialect::form::PromptSegment> segments;
   if (!preparation_) return segments;
   for (const prompt::diagnose::SourceRun& run : Prompts::RunsOf(*preparation_)) {
     segments.push_back(
@@ -202,7 +207,7 @@ std::vector<protocol::form::PromptSegment> LocalRecord::Segments() const {
 
 void LocalRecord::OnRefused(const Error& error) {
   record_.outcome = "refused";
-  record_.status = protocol::form::HttpStatus(error);
+  record_.status = dialect::form::HttpStatus(error);
   record_.error = std::string(ErrorCodeName(error.code));
   End();
 }

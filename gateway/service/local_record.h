@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/protocol/form/completion.h"
 #include "gateway/service/prompts.h"
 #include "gateway/session/log/logged_turn.h"
 #include "gateway/upstream/wire/trace_context.h"
@@ -22,14 +22,14 @@ class LocalRecord {
  public:
   struct Args {
     ledger::Ledger* ledger = nullptr;  // null: nothing is kept
-    protocol::form::Dialect dialect = protocol::form::Dialect::kChatCompletions;
+    dialect::form::Dialect dialect = dialect::form::Dialect::kChatCompletions;
     bool is_embedding = false;  // of no dialect of generation
     std::string_view request_id;
     std::string tenant = {};
-    std::string_view key = {};      // the name of the caller's [[key]]
-    std::string_view session = {};  // as the caller named it
+    std::string_view key = {};                            // the name of the caller's [[key]]
+    std::string_view session = {};                        // as the caller named it
     std::optional<session::log::TurnPrompt> prompt = {};  // the gateway's
-    std::string_view purpose = {};  // as RequestRecord::purpose
+    std::string_view purpose = {};                        // as RequestRecord::purpose
     std::optional<upstream::wire::TraceContext> caller_trace = {};
   };
   explicit LocalRecord(const Args& args);
@@ -39,7 +39,7 @@ class LocalRecord {
   LocalRecord& operator=(const LocalRecord&) = delete;
 
   // Call it again if the request is decoded anew.
-  void OnRequest(const protocol::form::CompletionRequest& request);
+  void OnRequest(const dialect::form::CompletionRequest& request);
   // The engine's model has this name, whatever the request has called it.
   void OnModel(std::string_view name);
   // A request for embeddings that names a model so, or none, and is answered by this one.
@@ -47,13 +47,13 @@ class LocalRecord {
   // Hashes the body, so it takes time with its size: call it while the engine works.
   void OnBody(std::string_view body);
   const std::string& tenant() const { return record_.tenant; }
-  upstream::wire::Endpoint endpoint() const { return record_.endpoint; }
+  dialect::form::Endpoint endpoint() const { return record_.endpoint; }
   void OnAnswer(size_t bytes) { record_.answer_bytes += bytes; }
   // Takes what was prepared for this request, so that the record tells of it. `preparation` may be
   // null.
   void OnPrepared(Prompts& prompts, std::shared_ptr<upstream::ExchangePreparation> preparation);
   // `begun` says that a part of the answer has gone out under a status of success.
-  void OnFinish(const protocol::form::FinishEvent& finish, bool begun);
+  void OnFinish(const dialect::form::FinishEvent& finish, bool begun);
   struct VectorStats {
     uint64_t num_tokens = 0;
     double queue_seconds = 0;
@@ -66,7 +66,7 @@ class LocalRecord {
   // tokens were lost.
   std::string BreakJson() const;
   // Returns the prompt's tokens by source, or an empty list if the body does not tell them.
-  std::vector<protocol::form::PromptSegment> Segments() const;
+  std::vector<dialect::form::PromptSegment> Segments() const;
   // Ends the record and adds it to the ledger.
   void End();
   // Ends it without a record, because another target answers.

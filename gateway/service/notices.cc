@@ -8,8 +8,8 @@
 namespace kvgate::service {
 namespace {
 
-std::string_view FirstTurn(const protocol::form::Prompt& prompt) {
-  const auto* messages = std::get_if<std::vector<protocol::form::Message>>(&prompt);
+std::string_view FirstTurn(const dialect::form::Prompt& prompt) {
+  const auto* messages = std::get_if<std::vector<dialect::form::Message>>(&prompt);
   if (messages == nullptr) return {};
   const auto first = std::find_if(messages->begin(), messages->end(),
                                   [](const auto& message) { return message.role == "user"; });
@@ -18,7 +18,7 @@ std::string_view FirstTurn(const protocol::form::Prompt& prompt) {
 
 }  // namespace
 
-bool Notices::IsFirst(std::string_view tenant, const protocol::form::Prompt& prompt,
+bool Notices::IsFirst(std::string_view tenant, const dialect::form::Prompt& prompt,
                       std::string_view what) {
   return IsFirst(tenant, FirstTurn(prompt), what);
 }

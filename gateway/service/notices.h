@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 
 namespace kvgate::service {
 
@@ -19,8 +19,7 @@ class Notices {
 
   // Returns true the first time it is asked about `what` in this conversation. A tenant's
   // conversations are told apart by their first user turn.
-  bool IsFirst(std::string_view tenant, const protocol::form::Prompt& prompt,
-               std::string_view what);
+  bool IsFirst(std::string_view tenant, const dialect::form::Prompt& prompt, std::string_view what);
   // The same for a caller that already has the first user turn.
   bool IsFirst(std::string_view tenant, std::string_view first_turn, std::string_view what);
 

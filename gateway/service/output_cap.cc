@@ -8,15 +8,15 @@
 #include <optional>
 #include <utility>
 
+#include "gateway/dialect/form/json_text.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/protocol/form/json_text.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::service {
 namespace {
 
+using dialect::form::Endpoint;
 using prompt::parse::Edit;
-using upstream::wire::Endpoint;
 
 constexpr size_t kShownBytesMax = 40;
 constexpr auto kRule = prompt::parse::Rule::kOutputCap;
@@ -40,6 +40,10 @@ std::span<const std::string_view> LimitNames(const OutputCapArgs& args) {
              ? std::span<const std::string_view>(kChat)
              : kOne;
 }
+
+// What holds the limit of Gemini's bodies, and its spellings; the first is the one to add.
+constexpr std::string_view kConfigNames[] = {"generationConfig", "generation_config"};
+constexpr std::string_view kConfigLimits[] = {"maxOutputTokens", "max_output_tokens"};
 
 // Every name that some server accepts as a limit in some dialect; llama.cpp, for example, prefers
 // n_predict to max_tokens.
@@ -141,8 +145,8 @@ int64_t WholeOf(std::string_view number) {
 bool Exceeds(std::string_view number, const OutputCapArgs& args) {
   const bool zero_is_prompt =
       args.endpoint == Endpoint::kMessages || args.endpoint == Endpoint::kCompletions;
-  return protocol::form::IsNumberAbove(number, args.limit.most) || number.starts_with('-') ||
-         (!zero_is_prompt && !protocol::form::IsNumberAbove(number, 0));
+  return dialect::form::IsNumberAbove(number, args.limit.most) || number.starts_with('-') ||
+         (!zero_is_prompt && !dialect::form::IsNumberAbove(number, 0));
 }
 
 // Returns `thinking` with a budget below max_tokens, as Anthropic requires, or nothing if it
@@ -156,7 +160,7 @@ std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_
   if (begin == std::string_view::npos) return std::nullopt;
   const size_t end = std::min(thinking.find_first_not_of(kDigits, begin), thinking.size());
   const std::string_view budget = thinking.substr(begin, end - begin);
-  if (!protocol::form::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
+  if (!dialect::form::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
   if (max_tokens <= kBudgetMin) return R"({"type":"disabled"})";
   return std::string(thinking).replace(begin, end - begin, std::to_string(max_tokens - 1));
 }
@@ -174,8 +178,8 @@ Error NothingMayChange(const OutputCapArgs& args, std::string_view name, std::st
 
 }  // namespace
 
-protocol::form::OutputLimit OutputLimitOf(const config::KeyConfig* key,
-                                          const upstream::wire::HeaderFields& fields) {
+dialect::form::OutputLimit OutputLimitOf(const config::KeyConfig* key,
+                                         const upstream::wire::HeaderFields& fields) {
   constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(kRule);
   if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
   const bool is_long = upstream::wire::FindHeader(fields, "x-kvgate-intent") == "long-form";
@@ -184,12 +188,89 @@ protocol::form::OutputLimit OutputLimitOf(const config::KeyConfig* key,
   return {.fallback = usual > 0 && usual < most ? usual : most, .most = most};
 }
 
-bool HasAnswer(Endpoint endpoint) {
-  return endpoint == Endpoint::kChatCompletions || endpoint == Endpoint::kCompletions ||
-         endpoint == Endpoint::kResponses || endpoint == Endpoint::kMessages;
+bool HasAnswer(Endpoint endpoint) { return dialect::form::IsGeneration(endpoint); }
+
+namespace {
+
+// A member of an object in the body, by either of its names; nullopt if there is none. Fails if it
+// stands twice, because servers differ in which one counts.
+struct Inside {
+  std::optional<prompt::parse::Span> value;
+  std::string_view name;
+  uint32_t end = 0;  // where a member can be added behind all others
+  bool is_empty = true;
+};
+Result<Inside> FindIn(const OutputCapArgs& args, prompt::parse::Span object,
+                      const std::string_view (&names)[2]) {
+  Inside found;
+  prompt::parse::JsonScanner scanner(args.body.substr(0, object.end), object.begin);
+  bool is_twice = false;
+  const bool whole = scanner.Object([&](const prompt::parse::JsonScanner::Name& name) {
+    found.is_empty = false;
+    const std::optional<prompt::parse::Span> value = scanner.Value();
+    if (!value) return false;
+    for (const std::string_view known : names) {
+      if (!prompt::parse::NameIs(name.span.In(args.body), known)) continue;
+      is_twice = is_twice || found.value.has_value();
+      found.value = *value;
+      found.name = known;
+    }
+    return true;
+  });
+  found.end = scanner.at() - 1;
+  if (!whole) return UnreadableBound(args.key, args.limit);
+  if (is_twice) {
+    return Refused(fmt::format("Invalid value for '{}': it stands twice, and servers differ in "
+                               "which one counts.",
+                               found.name),
+                   std::string(found.name));
+  }
+  return found;
 }
 
+// The same for Gemini's bodies, whose limit stands in the generation's configuration.
+Result<std::vector<Edit>> CapConfig(const OutputCapArgs& args) {
+  if (args.body.size() > std::numeric_limits<uint32_t>::max()) {
+    return UnreadableBound(args.key, args.limit);
+  }
+  const prompt::parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
+  KVGATE_TRY(const Inside config, FindIn(args, whole, kConfigNames));
+  const std::string name = fmt::format("{}.{}", kConfigNames[0], kConfigLimits[0]);
+  const std::string fallback = std::to_string(args.limit.fallback);
+  const bool has_config = config.value && config.value->In(args.body) != "null";
+  if (!has_config) {
+    if (!args.fixed.empty()) return NothingMayChange(args, name, "");
+    const std::string made = fmt::format("{{\"{}\":{}}}", kConfigLimits[0], fallback);
+    if (config.value) return std::vector<Edit>{{kRule, *config.value, made, name}};
+    const std::string member =
+        fmt::format("{}\"{}\":{}", config.is_empty ? "" : ",", kConfigNames[0], made);
+    return std::vector<Edit>{{kRule, {config.end, config.end}, member, name}};
+  }
+  if (config.value->In(args.body).front() != '{') return UnreadableBound(args.key, args.limit);
+  KVGATE_TRY(const Inside limit, FindIn(args, *config.value, kConfigLimits));
+  const std::string_view value = limit.value ? limit.value->In(args.body) : "null";
+  if (value == "null") {
+    if (!args.fixed.empty()) return NothingMayChange(args, name, "");
+    if (limit.value) return std::vector<Edit>{{kRule, *limit.value, fallback, name}};
+    const std::string member =
+        fmt::format("{}\"{}\":{}", limit.is_empty ? "" : ",", kConfigLimits[0], fallback);
+    return std::vector<Edit>{{kRule, {limit.end, limit.end}, member, name}};
+  }
+  if (!IsNumber(value)) {
+    return Refused(fmt::format("Invalid value for '{}': it must be a number, because answers to "
+                               "the key '{}' have at most {} tokens.",
+                               name, args.key, args.limit.most),
+                   name);
+  }
+  if (!Exceeds(value, args)) return std::vector<Edit>();
+  if (!args.fixed.empty()) return NothingMayChange(args, name, value);
+  return std::vector<Edit>{{kRule, *limit.value, std::to_string(args.limit.most), name}};
+}
+
+}  // namespace
+
 Result<std::vector<Edit>> CapOutput(const OutputCapArgs& args) {
+  if (args.endpoint == Endpoint::kGenerateContent) return CapConfig(args);
   Reader reader(args);
   KVGATE_TRY_VOID(reader.Read());
   const std::span<const std::string_view> names = LimitNames(args);
@@ -241,7 +322,7 @@ Result<std::vector<Edit>> CapOutput(const OutputCapArgs& args) {
   return edits;
 }
 
-Error UnreadableBound(std::string_view key, const protocol::form::OutputLimit& limit) {
+Error UnreadableBound(std::string_view key, const dialect::form::OutputLimit& limit) {
   return Refused(fmt::format("Answers to the key '{}' have at most {} tokens, and this body does "
                              "not show how many it asks for: it must be one JSON object, plain or "
                              "in gzip, br or zstd.",

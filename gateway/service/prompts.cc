@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/parse/segment_memo.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/output_cap.h"
 
 namespace kvgate::service {
@@ -116,10 +116,10 @@ ledger::RecordBreak ToRecord(const prompt::diagnose::PrefixBreak& found) {
 }
 
 std::vector<prompt::diagnose::CountedRun> ToRuns(
-    std::span<const protocol::form::PromptSegment> counted) {
+    std::span<const dialect::form::PromptSegment> counted) {
   std::vector<prompt::diagnose::CountedRun> runs;
-  for (const protocol::form::PromptSegment& segment : counted) {
-    runs.push_back({.is_tools = segment.source == protocol::form::kToolsSource,
+  for (const dialect::form::PromptSegment& segment : counted) {
+    runs.push_back({.is_tools = segment.source == dialect::form::kToolsSource,
                     .is_results = segment.source ==
                                   prompt::parse::SourceName(prompt::parse::Source::kToolResults),
                     .last_element = segment.last_element,
@@ -162,10 +162,10 @@ bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFie
   });
 }
 
-std::optional<upstream::wire::Endpoint> PromptEndpoint(std::string_view name) {
-  using upstream::wire::Endpoint;
-  for (const Endpoint endpoint :
-       {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
+std::optional<dialect::form::Endpoint> PromptEndpoint(std::string_view name) {
+  using dialect::form::Endpoint;
+  for (const Endpoint endpoint : {Endpoint::kChatCompletions, Endpoint::kResponses,
+                                  Endpoint::kMessages, Endpoint::kGenerateContent}) {
     if (ledger::EndpointName(endpoint) == name) return endpoint;
   }
   return std::nullopt;
@@ -179,10 +179,12 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
     rules_off |= RuleBits(args.key->rules_off);
   }
   const bool untouched =
-      args.is_fixed || args.encoded || IsSubscribed(args.provider, args.credential, args.fields);
+      args.is_fixed || args.encoded || IsSubscribed(args.provider, args.credential, args.fields) ||
+      args.endpoint == dialect::form::Endpoint::kGenerateContent;  // its prefix is cached as it is
   return {.body = args.body,
           .layout = args.layout,
           .endpoint = args.endpoint,
+          .model = args.model,
           .tenant = args.tenant,
           .session = SessionOf(args.fields),
           .upstream = args.upstream.name,
@@ -198,8 +200,10 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .now_us = WallClock::NowUs()};
 }
 
-Prompts::Layout Prompts::ReadKnown(upstream::wire::Endpoint endpoint, std::string_view body) {
-  std::optional<prompt::parse::RequestLayout> read = optimizer_.ReadKnownLayout(endpoint, body);
+Prompts::Layout Prompts::ReadKnown(dialect::form::Endpoint endpoint, std::string_view body,
+                                   std::string_view model) {
+  std::optional<prompt::parse::RequestLayout> read =
+      optimizer_.ReadKnownLayout(endpoint, body, model);
   if (!read) return nullptr;
   return std::make_shared<const prompt::parse::RequestLayout>(*std::move(read));
 }
@@ -208,7 +212,8 @@ Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   Known known;
   known.layout = args.layout;
   if (known.layout == nullptr) {
-    Result<prompt::parse::RequestLayout> read = optimizer_.ReadLayout(args.endpoint, args.body);
+    Result<prompt::parse::RequestLayout> read =
+        optimizer_.ReadLayout(args.endpoint, args.body, args.model);
     if (!read) return known;
     known.layout = std::make_shared<const prompt::parse::RequestLayout>(std::move(*read));
   }
@@ -247,7 +252,7 @@ std::string_view WhyFixed(const Prompts::Args& args) {
   return "With a subscription's credential nothing of a request is changed";
 }
 
-protocol::form::OutputLimit LimitOf(const Prompts::Args& args) {
+dialect::form::OutputLimit LimitOf(const Prompts::Args& args) {
   constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(Rule::kOutputCap);
   if ((RuleBits(args.upstream.rules_off) & kCapBit) != 0) return {};
   return OutputLimitOf(args.key, args.fields);
@@ -255,7 +260,7 @@ protocol::form::OutputLimit LimitOf(const Prompts::Args& args) {
 
 // Returns the edits that enforce the key's limit on answers.
 Result<std::vector<prompt::parse::Edit>> CapOf(const Prompts::Args& args) {
-  const protocol::form::OutputLimit limit = LimitOf(args);
+  const dialect::form::OutputLimit limit = LimitOf(args);
   if (limit.most == 0) return std::vector<prompt::parse::Edit>();
   return CapOutput({.body = args.body,
                     .endpoint = args.endpoint,
@@ -271,7 +276,7 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   // The limit is checked first, because a refused request must not be remembered.
   KVGATE_TRY(const std::vector<prompt::parse::Edit> cap, CapOf(args));
   Prompt result;
-  if (args.endpoint == upstream::wire::Endpoint::kCompletions) {  // its prompts are not parsed
+  if (args.endpoint == dialect::form::Endpoint::kCompletions) {  // its prompts are not parsed
     const prompt::parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
     if (!cap.empty()) result.body = prompt::parse::ApplyEdits(args.body, cap, whole);
     return result;
@@ -341,15 +346,15 @@ void Prompts::Count(const prompt::Prepared& prepared) {
 }
 
 Result<void> Prompts::CheckUnread(const Args& args) {
-  const protocol::form::OutputLimit limit =
-      HasAnswer(args.endpoint) ? LimitOf(args) : protocol::form::OutputLimit();
+  const dialect::form::OutputLimit limit =
+      HasAnswer(args.endpoint) ? LimitOf(args) : dialect::form::OutputLimit();
   if (limit.most == 0) return {};
   return UnreadableBound(args.key->name, limit);
 }
 
 void Prompts::Complete(ledger::RequestRecord& record, const ledger::reply::ReplyFacts& facts,
                        upstream::ExchangePreparation& preparation,
-                       std::span<const protocol::form::PromptSegment> counted) {
+                       std::span<const dialect::form::PromptSegment> counted) {
   auto& own = static_cast<Preparation&>(preparation);
   const prompt::Prepared& prepared = own.prepared();
   if (parts_.metrics != nullptr && facts.num_thinking_dropped > 0) {
@@ -410,7 +415,7 @@ namespace {
 constexpr size_t kShownBytesMax = 200;
 
 void WriteEdit(const prompt::parse::Edit& edit, std::string_view body,
-               protocol::form::JsonWriter& json) {
+               dialect::form::JsonWriter& json) {
   json.BeginObject().Key("rule").String(prompt::parse::RuleName(edit.rule));
   json.Key("path").String(edit.path);
   json.Key("before").String(edit.span.In(body).substr(0, kShownBytesMax));
@@ -419,7 +424,7 @@ void WriteEdit(const prompt::parse::Edit& edit, std::string_view body,
   json.Key("bytes_added").Unsigned(edit.bytes.size()).EndObject();
 }
 
-void WriteHold(const prompt::Prepared& prepared, protocol::form::JsonWriter& json) {
+void WriteHold(const prompt::Prepared& prepared, dialect::form::JsonWriter& json) {
   json.Key("held_stale");
   if (!prepared.held_stale) {
     json.Null();
@@ -430,7 +435,7 @@ void WriteHold(const prompt::Prepared& prepared, protocol::form::JsonWriter& jso
 }
 
 void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off,
-                protocol::form::JsonWriter& json) {
+                dialect::form::JsonWriter& json) {
   json.Key("rules").BeginArray();
   for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
     const auto rule = static_cast<Rule>(i);
@@ -451,7 +456,7 @@ uint32_t RulesOffIn(Mode mode) {
 }
 
 // Writes the estimated tokens of each source.
-void WriteSources(const Prompts::Args& args, protocol::form::JsonWriter& json) {
+void WriteSources(const Prompts::Args& args, dialect::form::JsonWriter& json) {
   std::array<int64_t, prompt::parse::kNumSources> tokens{};
   prompt::parse::SegmentMemo memo(1);
   const Result<prompt::parse::RequestLayout> layout =
@@ -471,7 +476,7 @@ void WriteSources(const Prompts::Args& args, protocol::form::JsonWriter& json) {
 
 // Writes the templates of one model.
 void WriteTemplates(const prompt::templates::Templates::Learnt& learnt,
-                    protocol::form::JsonWriter& json) {
+                    dialect::form::JsonWriter& json) {
   for (const prompt::templates::Template& it : learnt.templates) {
     json.BeginObject().Key("model").String(learnt.scope.model);
     json.Key("place").String(prompt::templates::PlaceName(it.slot->form.place));
@@ -488,7 +493,7 @@ void WriteTemplates(const prompt::templates::Templates::Learnt& learnt,
   }
 }
 
-void WritePlan(const prompt::planner::Plan& plan, protocol::form::JsonWriter& json) {
+void WritePlan(const prompt::planner::Plan& plan, dialect::form::JsonWriter& json) {
   json.Key("plan").BeginObject().Key("reason").String(plan.reason);
   json.Key("expected_reuse").Number(plan.expected_reuse);
   json.Key("markers").Unsigned(plan.breakpoints.size());
@@ -516,7 +521,7 @@ config::UpstreamConfig LocalUpstream(const config::EngineConfig& engine) {
   return local;
 }
 
-void Prompts::WriteSavings(protocol::form::JsonWriter& json,
+void Prompts::WriteSavings(dialect::form::JsonWriter& json,
                            const std::optional<std::string>& tenant) const {
   using prompt::diagnose::SlotSavings;
   const auto write = [&](const SlotSavings::Sum& sum) {
@@ -544,7 +549,7 @@ void Prompts::WriteSavings(protocol::form::JsonWriter& json,
 
 std::string Prompts::ListTemplates(std::string_view tenant) const {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
   for (const auto& learnt : optimizer_.templates().List(tenant)) WriteTemplates(learnt, json);
   json.EndArray().EndObject();
@@ -611,7 +616,7 @@ std::string Prompts::Explain(const Args& args, const Branches* read) const {
 std::string Prompts::Explain(const Args& args, const prompt::OptimizeArgs& asked,
                              const prompt::Prepared& prepared) const {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("kvgate.explanation");
   json.Key("upstream").String(asked.upstream).Key("provider").String(asked.provider);
   json.Key("mode").String(prompt::ModeName(prepared.mode));

@@ -14,6 +14,8 @@
 
 #include "base/result.h"
 #include "gateway/config/config.h"
+#include "gateway/dialect/form/completion.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/reply/usage_reader.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/metrics/prompt_metrics.h"
@@ -21,8 +23,6 @@
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
-#include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/branch_store.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
@@ -43,7 +43,7 @@ std::string_view SessionOf(const upstream::wire::HeaderFields& fields);
 
 // Accepts "chat_completions", "responses" and "messages", the endpoints whose prompts the gateway
 // can parse. Returns nothing for other names.
-std::optional<upstream::wire::Endpoint> PromptEndpoint(std::string_view name);
+std::optional<dialect::form::Endpoint> PromptEndpoint(std::string_view name);
 
 // Describes the local engine as an upstream, with its mode. The rules that only make sense for a
 // provider's cache are off: those of its breakpoints, keys, headers and bound thinking. So is the
@@ -69,7 +69,8 @@ class Prompts {
     // Of this body and endpoint, if it has been read already; null: it is read.
     const prompt::parse::RequestLayout* layout = nullptr;
     bool encoded = false;  // it has a content-encoding, kept unless a key's limit needs an edit
-    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
+    std::string_view model = {};  // where the path names it and the body does not
     std::string_view tenant;
     const config::UpstreamConfig& upstream;
     std::string_view provider;
@@ -93,12 +94,14 @@ class Prompts {
     Layout layout;                   // null if it cannot be read
   };
   // Reads a prompt of which little is new; null for any other one, at little cost.
-  Layout ReadKnown(upstream::wire::Endpoint endpoint, std::string_view body);
+  Layout ReadKnown(dialect::form::Endpoint endpoint, std::string_view body,
+                   std::string_view model = {});
 
   struct KnowArgs {
     std::string_view body;  // with its content-encoding removed
     Layout layout = {};     // of this body, if it has been read already; null: it is read
-    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
+    std::string_view model = {};  // where the path names it and the body does not
     std::string_view tenant;
     const upstream::wire::HeaderFields& fields;
   };
@@ -160,7 +163,7 @@ class Prompts {
   // `counted` holds the parts of a local prompt whose tokens are known; see PromptSegment.
   void Complete(ledger::RequestRecord& record, const ledger::reply::ReplyFacts& facts,
                 upstream::ExchangePreparation& preparation,
-                std::span<const protocol::form::PromptSegment> counted = {});
+                std::span<const dialect::form::PromptSegment> counted = {});
   // Returns the elements of the prompt's list of messages behind which its tokens should be
   // counted.
   static std::vector<int32_t> CutsOf(const upstream::ExchangePreparation& preparation);
@@ -172,7 +175,7 @@ class Prompts {
 
   // Writes an object: what the mode stabilize would have saved in requests of other modes; those of
   // one tenant if it is given.
-  void WriteSavings(protocol::form::JsonWriter& json,
+  void WriteSavings(dialect::form::JsonWriter& json,
                     const std::optional<std::string>& tenant = std::nullopt) const;
 
   prompt::history::TenantMemory& tenants() { return optimizer_.tenants(); }

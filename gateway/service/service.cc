@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "gateway/dialect/own/prefix_requests.h"
 #include "gateway/local/prompt_tokens.h"
-#include "gateway/protocol/prefix_requests.h"
 #include "gateway/service/completion_start.h"
 
 namespace kvgate::service {
@@ -39,14 +39,14 @@ Completion::Output Completion::Next() {
 }
 
 void Completion::TakeEvents(Output& output) {
-  for (protocol::form::CompletionEvent& event : parts_.stream->Take()) {
-    if (auto* finish = std::get_if<protocol::form::FinishEvent>(&event)) {
+  for (dialect::form::CompletionEvent& event : parts_.stream->Take()) {
+    if (auto* finish = std::get_if<dialect::form::FinishEvent>(&event)) {
       finish_ = std::move(*finish);
       return;
     }
-    if (const auto* begin = std::get_if<protocol::form::BeginEvent>(&event)) usage_ = begin->usage;
+    if (const auto* begin = std::get_if<dialect::form::BeginEvent>(&event)) usage_ = begin->usage;
     output.bytes += Begin();
-    if (const auto* delta = std::get_if<protocol::form::DeltaEvent>(&event)) {
+    if (const auto* delta = std::get_if<dialect::form::DeltaEvent>(&event)) {
       if (!choices_.empty()) choices_[static_cast<size_t>(delta->choice)].Add(*delta);
       parts_.encoder->OnDelta(*delta, output.bytes);
     }
@@ -75,7 +75,7 @@ void Completion::EndHooks(const Result<void>& done) {
   }
 }
 
-void Completion::Finish(protocol::form::FinishEvent& finish, Output& output) {
+void Completion::Finish(dialect::form::FinishEvent& finish, Output& output) {
   output.finished = true;
   parts_.hooks.clear();
   const bool begun = parts_.streaming && started_;
@@ -117,7 +117,7 @@ Service::Service(Parts parts)
 void Service::SetLocal(std::unique_ptr<local::LocalProvider> local) {
   local_ = std::move(local);
   const auto text = [this](const std::vector<TokenId>& tokens) {
-    protocol::form::CompletionRequest request;
+    dialect::form::CompletionRequest request;
     request.prompt = tokens;
     return local_->PromptTexts(request).front();
   };
@@ -182,13 +182,13 @@ void Drive(CompletionStart& start) {
 }
 
 // Decodes what a first request of this prompt would be rendered from. `prompts` may be null.
-Result<protocol::WarmRequest> DecodeWarm(const Service::WarmArgs& args, const Prompts* prompts,
-                                         const protocol::form::DecodeLimits& limits) {
+Result<dialect::own::WarmRequest> DecodeWarm(const Service::WarmArgs& args, const Prompts* prompts,
+                                             const dialect::form::DecodeLimits& limits) {
   std::optional<std::string> prepared;
   if (prompts != nullptr && args.prompt) {
     const std::string tenant = args.tenant.empty() ? local::TenantOf(args.credential) : args.tenant;
     prepared = prompts->Preview({.body = args.body,
-                                 .endpoint = upstream::wire::Endpoint::kChatCompletions,
+                                 .endpoint = dialect::form::Endpoint::kChatCompletions,
                                  .tenant = tenant,
                                  .upstream = args.prompt->engine,
                                  .provider = prompt::kLocalProvider,
@@ -197,10 +197,10 @@ Result<protocol::WarmRequest> DecodeWarm(const Service::WarmArgs& args, const Pr
                                  .credential = {}});
   }
   if (prepared) {
-    Result<protocol::WarmRequest> warm = protocol::DecodeWarm(*prepared, limits);
+    Result<dialect::own::WarmRequest> warm = dialect::own::DecodeWarm(*prepared, limits);
     if (warm) return warm;
   }
-  return protocol::DecodeWarm(args.body, limits);
+  return dialect::own::DecodeWarm(args.body, limits);
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ Result<std::unique_ptr<local::WarmJob>> Service::StartWarm(const WarmArgs& args)
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(const protocol::WarmRequest warm, DecodeWarm(args, parts_.prompts, parts_.limits));
+  KVGATE_TRY(const dialect::own::WarmRequest warm, DecodeWarm(args, parts_.prompts, parts_.limits));
   KVGATE_TRY(const local::LocalProvider* local, Route(warm.request.model));
   KVGATE_TRY(std::vector<TokenId> tokens, local->EncodePrefix(warm.request));
   KVGATE_TRY_VOID(

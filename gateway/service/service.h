@@ -19,19 +19,19 @@
 
 #include "base/result.h"
 #include "gateway/access/access.h"
+#include "gateway/dialect/form/completion.h"
+#include "gateway/dialect/form/decode_limits.h"
+#include "gateway/dialect/form/json_writer.h"
+#include "gateway/dialect/reply/reply_choice.h"
+#include "gateway/dialect/reply/reply_encoder.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/local/engine_metrics.h"
 #include "gateway/local/embeddings/published_provider.h"
+#include "gateway/local/engine_metrics.h"
 #include "gateway/local/event_stream.h"
 #include "gateway/local/local.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/local/warm_job.h"
 #include "gateway/metrics/gateway_metrics.h"
-#include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/form/decode_limits.h"
-#include "gateway/protocol/form/json_writer.h"
-#include "gateway/protocol/reply_choice.h"
-#include "gateway/protocol/reply_encoder.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/notices.h"
 #include "gateway/service/prompts.h"
@@ -53,7 +53,7 @@ class Completion {
  public:
   struct Parts {
     std::unique_ptr<local::EventStream> stream;
-    std::unique_ptr<protocol::ReplyEncoder> encoder;
+    std::unique_ptr<dialect::reply::ReplyEncoder> encoder;
     bool streaming = false;
     int num_choices = 1;
     metrics::GatewayMetrics& metrics;
@@ -113,14 +113,14 @@ class Completion {
 
  private:
   void TakeEvents(Output& output);
-  void Finish(protocol::form::FinishEvent& finish, Output& output);
+  void Finish(dialect::form::FinishEvent& finish, Output& output);
 
   Parts parts_;
   bool started_ = false;
-  protocol::form::PromptUsage usage_;  // as far as known
+  dialect::form::PromptUsage usage_;  // as far as known
   uint64_t num_tokens_ = 0;
-  std::vector<protocol::ReplyChoice> choices_;         // filled only if there are hooks
-  std::optional<protocol::form::FinishEvent> finish_;  // arrived, and waits for the hooks
+  std::vector<dialect::reply::ReplyChoice> choices_;  // filled only if there are hooks
+  std::optional<dialect::form::FinishEvent> finish_;  // arrived, and waits for the hooks
 };
 
 class Service {
@@ -139,9 +139,9 @@ class Service {
     const store::meta::MetaStore* meta = nullptr;  // for its statistics
     Prompts* prompts = nullptr;                    // null if prompts are not tracked
     std::string no_disk_reason = {};
-    protocol::form::DecodeLimits limits = {};
+    dialect::form::DecodeLimits limits = {};
     std::string system_fingerprint = {};
-    bool has_vllm_names = false;             // the metrics have the names of vLLM as well
+    bool has_vllm_names = false;  // the metrics have the names of vLLM as well
     // Of a local model; null: none is configured.
     const local::embeddings::PublishedProvider* embeddings = nullptr;
     bool has_local = true;  // a local model is loaded or loading; false if there are only upstreams
@@ -167,7 +167,10 @@ class Service {
     const prompt::parse::RequestLayout* layout = nullptr;
   };
   struct StartArgs {
-    protocol::form::Dialect dialect;
+    dialect::form::Dialect dialect;
+    // The dialect of the answer, if the body was translated for the engine; else the body's.
+    std::optional<dialect::form::Dialect> answer_dialect = {};
+    bool thoughts = true;  // the answer shows the model's reasoning
     std::string_view body;
     std::string_view credential;  // the caller's, as sent; empty: none
     std::string request_id;
@@ -179,8 +182,8 @@ class Service {
     bool any_model = false;  // a route has chosen the engine, whatever model the body names
     // Another target can be tried, so a refusal for lack of capacity is not recorded.
     bool has_next = false;
-    int64_t prompt_tokens_max = 0;            // of the caller's key; 0 means no limit
-    protocol::form::OutputLimit output = {};  // of the caller's key
+    int64_t prompt_tokens_max = 0;           // of the caller's key; 0 means no limit
+    dialect::form::OutputLimit output = {};  // of the caller's key
     // All that it refers to stays valid as the body does; absent: the prompt is rendered as
     // received.
     std::optional<PromptArgs> prompt = {};
@@ -191,7 +194,7 @@ class Service {
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
   struct CountArgs {
-    protocol::form::Dialect dialect;  // kMessages or kResponses
+    dialect::form::Dialect dialect;  // kMessages or kResponses
     std::string_view body;
     std::string_view credential;
   };
@@ -242,7 +245,7 @@ class Service {
   // The engine's now, and the disk's as of the last RefreshStores.
   EngineLoad Load() const;
   // Writes the state of the upstreams, for Stats. Call it before the first Stats.
-  void ReportUpstreams(std::function<void(protocol::form::JsonWriter&)> write) {
+  void ReportUpstreams(std::function<void(dialect::form::JsonWriter&)> write) {
     write_upstreams_ = std::move(write);
   }
   // Adds numbers that another part keeps. Call it before the first Metrics.
@@ -280,7 +283,7 @@ class Service {
   std::unique_ptr<local::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};
-  std::function<void(protocol::form::JsonWriter&)> write_upstreams_;  // may be empty
+  std::function<void(dialect::form::JsonWriter&)> write_upstreams_;  // may be empty
   mutable std::mutex numbers_mutex_;
   mutable StoreNumbers numbers_;
 };

@@ -5,14 +5,14 @@
 #include <span>
 
 #include "base/result.h"
-#include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/reply_choice.h"
+#include "gateway/dialect/form/completion.h"
+#include "gateway/dialect/reply/reply_choice.h"
 
 namespace kvgate::session {
 
 struct Answer {
-  const protocol::form::FinishEvent& finish;
-  std::span<const protocol::ReplyChoice> choices;
+  const dialect::form::FinishEvent& finish;
+  std::span<const dialect::reply::ReplyChoice> choices;
 };
 
 // It is called once, on a thread that may block: what is kept of an answer is durable before its

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "gateway/session/memory/shown.h"
 #include "gateway/session/summary/summary_text.h"
 #include "gateway/session/transcript/front_text.h"
@@ -32,7 +32,7 @@ constexpr double kMargin = 1.1;
 constexpr int64_t kAskedSummaryTokensMin = 32;
 
 Error Differs(std::string_view what) {
-  return MakeError(ErrorCode::kUnavailable, protocol::form::kSessionSource,
+  return MakeError(ErrorCode::kUnavailable, dialect::form::kSessionSource,
                    fmt::format("The session has another {}: this is the first message of something "
                                "else. Name another session, or send x-kvgate-session-mode: append "
                                "to go on in this one.",
@@ -396,7 +396,7 @@ Result<Windowed> ApplyWindow(const RequestBody& request, std::string_view body,
     KVGATE_TRY(fit, window::FitRounds(drops, is_on ? fitting.num_rounds_max() : 0, tokens));
   }
   if (is_on && fit.after > limits.hard) {
-    return protocol::form::ContextLengthError(
+    return dialect::form::ContextLengthError(
         request.dialect, {.num_tokens = fit.after, .tokens_max = limits.hard},
         request.dialect == transcript::Dialect::kResponses ? "input" : "messages");
   }

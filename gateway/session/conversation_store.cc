@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/session/log/kept_turn.h"
 
 namespace kvgate::session {
@@ -45,7 +45,7 @@ Result<std::string> ConversationStore::Create(const CreateArgs& args) {
                      "Conversations need stored turns, which this server does not keep "
                      "(store.turns).");
   }
-  std::string id = fmt::format("{}{}", protocol::form::kConversationPrefix, args.request_id);
+  std::string id = fmt::format("{}{}", dialect::responses::kConversationPrefix, args.request_id);
   KVGATE_TRY_VOID(sessions_.session_log().AppendKept(
       {.tenant = args.tenant, .key = id},
       {.id = id,
@@ -53,7 +53,7 @@ Result<std::string> ConversationStore::Create(const CreateArgs& args) {
        .tenant = std::string(args.tenant),
        .session = id,
        .items = {TurnItemOf(log::kMetadataRole, args.metadata.empty() ? "{}" : args.metadata),
-                 TurnItemOf(log::kItemsRole, protocol::form::ToArray(args.items))},
+                 TurnItemOf(log::kItemsRole, dialect::responses::ToArray(args.items))},
        .tokens = {},
        .content = {}}));
   return id;
@@ -113,10 +113,10 @@ Result<void> ConversationStore::SetMetadata(const Place& place, std::string meta
 }
 
 Result<void> ConversationStore::Append(const Place& place,
-                                       std::span<const protocol::form::ResponsesItem> items,
+                                       std::span<const dialect::responses::ResponsesItem> items,
                                        std::optional<Answered> answered) {
   Change change{.prefix = "citems",
-                .items = {TurnItemOf(log::kItemsRole, protocol::form::ToArray(items))}};
+                .items = {TurnItemOf(log::kItemsRole, dialect::responses::ToArray(items))}};
   if (answered) {
     change.items.push_back(std::move(answered->note));
     change.tokens = answered->tokens;
@@ -166,7 +166,7 @@ Result<std::shared_ptr<void>> ConversationStore::Lock(const Place& place) {
     const bool has_come =
         outcome.is_brief && free->changed.wait_until(lock, until, [&] { return free->is_free; });
     if (has_come) continue;
-    return MakeError(ErrorCode::kUnavailable, protocol::form::kLockedSource,
+    return MakeError(ErrorCode::kUnavailable, dialect::form::kLockedSource,
                      "Another process is currently operating on this conversation. Please retry in "
                      "a few seconds.",
                      "conversation");

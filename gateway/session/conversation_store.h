@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/response_items.h"
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/sessions.h"
 #include "store/meta/turn_store.h"
 
@@ -23,7 +23,7 @@ struct Conversation {
   std::string tip;  // its newest entry; a response in it continues from here
   int64_t created_unix = 0;
   std::string metadata;  // JSON
-  std::vector<protocol::form::ResponsesItem> items;
+  std::vector<dialect::responses::ResponsesItem> items;
 };
 
 class ConversationStore {
@@ -45,7 +45,7 @@ class ConversationStore {
     std::string_view tenant;
     std::string_view request_id;
     std::string metadata;  // JSON; empty: none
-    std::span<const protocol::form::ResponsesItem> items;
+    std::span<const dialect::responses::ResponsesItem> items;
   };
   Result<std::string> Create(const CreateArgs& args);
   // All of these return kNotFound for an unknown conversation.
@@ -58,7 +58,7 @@ class ConversationStore {
     store::meta::TurnItem note;  // log::ToNote
     store::meta::TurnTokens tokens;
   };
-  Result<void> Append(const Place& place, std::span<const protocol::form::ResponsesItem> items,
+  Result<void> Append(const Place& place, std::span<const dialect::responses::ResponsesItem> items,
                       std::optional<Answered> answered = {});
   Result<void> Remove(const Place& place, std::string_view item_id);
   static Error MissingItem(std::string_view id, std::string_view item_id);

@@ -2,28 +2,28 @@
 
 #include <fmt/format.h>
 
-#include "gateway/protocol/prompt_builder.h"
-#include "gateway/protocol/responses.h"
+#include "gateway/dialect/responses/prompt_builder.h"
+#include "gateway/dialect/responses/responses.h"
 
 namespace kvgate::session {
 namespace {
 
-using protocol::ConversationBody;
-using protocol::form::ResponsesItem;
+using dialect::responses::ConversationBody;
+using dialect::responses::ResponsesItem;
 
 std::string Describe(const Conversation& conversation) {
-  return protocol::EncodeConversation({.id = conversation.id,
-                                       .created_unix = conversation.created_unix,
-                                       .metadata = conversation.metadata});
+  return dialect::responses::EncodeConversation({.id = conversation.id,
+                                                 .created_unix = conversation.created_unix,
+                                                 .metadata = conversation.metadata});
 }
 
 }  // namespace
 
 Result<std::string> Conversations::Create(std::string_view tenant, std::string_view request_id,
                                           std::string_view body) {
-  KVGATE_TRY(ConversationBody wanted,
-             protocol::DecodeConversation({.body = body, .request_id = request_id}, limits_));
-  protocol::PromptBuilder check(limits_);
+  KVGATE_TRY(ConversationBody wanted, dialect::responses::DecodeConversation(
+                                          {.body = body, .request_id = request_id}, limits_));
+  dialect::responses::PromptBuilder check(limits_);
   KVGATE_TRY_VOID(check.Add(wanted.items, "items"));
   KVGATE_TRY(const std::string id, store_.Create({.tenant = tenant,
                                                   .request_id = request_id,
@@ -38,8 +38,8 @@ Result<std::string> Conversations::Get(const Place& place) const {
 }
 
 Result<std::string> Conversations::Update(const Place& place, std::string_view body) {
-  KVGATE_TRY(ConversationBody wanted,
-             protocol::DecodeConversation({.body = body, .request_id = place.request_id}, limits_));
+  KVGATE_TRY(ConversationBody wanted, dialect::responses::DecodeConversation(
+                                          {.body = body, .request_id = place.request_id}, limits_));
   if (wanted.metadata.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "service.conversations",
                      "Missing required parameter: 'metadata'.", "metadata");
@@ -50,28 +50,29 @@ Result<std::string> Conversations::Update(const Place& place, std::string_view b
 
 Result<std::string> Conversations::Delete(const Place& place) {
   KVGATE_TRY_VOID(store_.Delete(place.tenant, place.id));
-  return protocol::EncodeDeleted(place.id, "conversation.deleted");
+  return dialect::responses::EncodeDeleted(place.id, "conversation.deleted");
 }
 
 Result<std::string> Conversations::AddItems(const Place& place, std::string_view body) {
   KVGATE_TRY(const ConversationBody wanted,
-             protocol::DecodeConversation({.body = body, .request_id = place.request_id}, limits_));
+             dialect::responses::DecodeConversation({.body = body, .request_id = place.request_id},
+                                                    limits_));
   if (wanted.items.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "service.conversations",
                      "Missing required parameter: 'items'.", "items");
   }
   KVGATE_TRY(const Conversation conversation, store_.Load(place.tenant, place.id));
-  protocol::PromptBuilder check(limits_);
+  dialect::responses::PromptBuilder check(limits_);
   KVGATE_TRY_VOID(check.Add(conversation.items, "conversation"));
   KVGATE_TRY_VOID(check.Add(wanted.items, "items"));
   KVGATE_TRY_VOID(store_.Append(place, wanted.items));
-  return protocol::form::EncodeItemList(wanted.items, false);
+  return dialect::responses::EncodeItemList(wanted.items, false);
 }
 
 Result<std::string> Conversations::ListItems(const Place& place,
-                                             const protocol::form::PageArgs& page) const {
+                                             const dialect::responses::PageArgs& page) const {
   KVGATE_TRY(const Conversation conversation, store_.Load(place.tenant, place.id));
-  return protocol::form::EncodeItemPage(conversation.items, page);
+  return dialect::responses::EncodeItemPage(conversation.items, page);
 }
 
 Result<std::string> Conversations::GetItem(const Place& place, std::string_view item_id) const {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "gateway/protocol/form/decode_limits.h"
-#include "gateway/protocol/form/response_items.h"
+#include "gateway/dialect/form/decode_limits.h"
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/conversation_store.h"
 
 namespace kvgate::session {
@@ -15,7 +15,7 @@ namespace kvgate::session {
 class Conversations {
  public:
   // Both arguments must outlive it.
-  Conversations(ConversationStore& store, const protocol::form::DecodeLimits& limits)
+  Conversations(ConversationStore& store, const dialect::form::DecodeLimits& limits)
       : store_(store), limits_(limits) {}
 
   using Place = ConversationStore::Place;
@@ -26,13 +26,13 @@ class Conversations {
   Result<std::string> Update(const Place& place, std::string_view body);
   Result<std::string> Delete(const Place& place);
   Result<std::string> AddItems(const Place& place, std::string_view body);
-  Result<std::string> ListItems(const Place& place, const protocol::form::PageArgs& page) const;
+  Result<std::string> ListItems(const Place& place, const dialect::responses::PageArgs& page) const;
   Result<std::string> GetItem(const Place& place, std::string_view item_id) const;
   Result<std::string> RemoveItem(const Place& place, std::string_view item_id);
 
  private:
   ConversationStore& store_;
-  const protocol::form::DecodeLimits& limits_;
+  const dialect::form::DecodeLimits& limits_;
 };
 
 }  // namespace kvgate::session

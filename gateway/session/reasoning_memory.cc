@@ -9,14 +9,14 @@
 
 #include "base/digest.h"
 #include "base/log.h"
-#include "gateway/protocol/form/json_text.h"
+#include "gateway/dialect/form/json_text.h"
 
 namespace kvgate::session {
 namespace {
 
+using dialect::form::Message;
+using dialect::form::ToolCall;
 using jinja::value::Data;
-using protocol::form::Message;
-using protocol::form::ToolCall;
 
 // No chat template renders the reasoning of turns farther back than this.
 constexpr size_t kTurnsMax = 256;
@@ -38,7 +38,7 @@ class Fields {
     return Text(letters);
   }
   Fields& Arguments(std::string_view text) {
-    const std::optional<Data> object = protocol::form::ParseObject(protocol::form::AsObject(text));
+    const std::optional<Data> object = dialect::form::ParseObject(dialect::form::AsObject(text));
     if (!object) return Text(text);
     Value(*object);
     return *this;

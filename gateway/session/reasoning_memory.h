@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 #include "store/meta/turn_store.h"
 
 namespace kvgate::session {
@@ -45,19 +45,19 @@ class ReasoningMemory {
   };
   // Restore in three steps, of which only Find may wait for the disk. They fill in the reasoning of
   // assistant turns that have none.
-  Plan MakePlan(const std::vector<protocol::form::Message>& messages) const;
+  Plan MakePlan(const std::vector<dialect::form::Message>& messages) const;
   std::vector<Found> Find(std::string_view tenant, const std::vector<Wanted>& wanted) const;
-  static void Apply(std::vector<Found> found, std::vector<protocol::form::Message>& messages);
+  static void Apply(std::vector<Found> found, std::vector<dialect::form::Message>& messages);
   // Runs all three steps. Returns the digest of all visible content, which Keep needs to place the
   // answer.
   PrefixDigest Restore(std::string_view tenant,
-                       std::vector<protocol::form::Message>& messages) const;
+                       std::vector<dialect::form::Message>& messages) const;
 
   struct KeepArgs {
     std::string tenant;
-    std::string id;                        // unique within the tenant
-    PrefixDigest before = {};              // from Restore
-    protocol::form::Message message = {};  // the answer
+    std::string id;                       // unique within the tenant
+    PrefixDigest before = {};             // from Restore
+    dialect::form::Message message = {};  // the answer
   };
   // Answers without reasoning are not kept. A failure to store is logged and not returned.
   void Keep(const KeepArgs& args) const;

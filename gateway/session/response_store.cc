@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/session/log/kept_turn.h"
 
 namespace kvgate::session {
@@ -54,7 +54,7 @@ Result<void> ResponseStore::Put(PutArgs args) {
 }
 
 Result<Turn> ResponseStore::Find(std::string_view tenant, std::string_view id) const {
-  if (turns_ == nullptr || !id.starts_with(protocol::form::kResponsePrefix)) return Missing(id);
+  if (turns_ == nullptr || !id.starts_with(dialect::form::kResponsePrefix)) return Missing(id);
   Result<Turn> turn = turns_->Get(tenant, id);
   if (!turn && turn.error().code == ErrorCode::kNotFound) return Missing(id);
   return turn;
@@ -65,17 +65,17 @@ Result<std::string> ResponseStore::Get(std::string_view tenant, std::string_view
   return std::string(PayloadOf(turn, log::kResponseRole));
 }
 
-Result<std::vector<protocol::form::ResponsesItem>> ResponseStore::Input(std::string_view tenant,
-                                                                        std::string_view id) const {
+Result<std::vector<dialect::responses::ResponsesItem>> ResponseStore::Input(
+    std::string_view tenant, std::string_view id) const {
   KVGATE_TRY(const Turn turn, Find(tenant, id));
-  std::vector<protocol::form::ResponsesItem> items;
+  std::vector<dialect::responses::ResponsesItem> items;
   // Deleted turns of the conversation are missing from the list.
   if (const auto chain = turns_->Chain({.tenant = tenant, .id = id}); chain) {
     for (const Turn& before : *chain) {
       if (before.id != turn.id) KVGATE_TRY_VOID(AddTurnItems(before, items));
     }
   }
-  KVGATE_TRY(const auto own, protocol::form::ParseItems(PayloadOf(turn, log::kInputRole)));
+  KVGATE_TRY(const auto own, dialect::responses::ParseItems(PayloadOf(turn, log::kInputRole)));
   items.insert(items.end(), own.begin(), own.end());
   return items;
 }
@@ -87,13 +87,13 @@ Result<void> ResponseStore::Delete(std::string_view tenant, std::string_view id)
   return deleted;
 }
 
-Result<protocol::form::ResponsesItem> ResponseStore::FindItem(std::string_view tenant,
-                                                              std::string_view item_id) const {
-  const std::string_view request = protocol::form::RequestOf(item_id);
+Result<dialect::responses::ResponsesItem> ResponseStore::FindItem(std::string_view tenant,
+                                                                  std::string_view item_id) const {
+  const std::string_view request = dialect::responses::RequestOf(item_id);
   const Result<Turn> turn =
-      Find(tenant, fmt::format("{}{}", protocol::form::kResponsePrefix, request));
+      Find(tenant, fmt::format("{}{}", dialect::form::kResponsePrefix, request));
   if (turn) {
-    std::vector<protocol::form::ResponsesItem> items;
+    std::vector<dialect::responses::ResponsesItem> items;
     KVGATE_TRY_VOID(AddTurnItems(*turn, items));
     const auto found = std::find_if(items.begin(), items.end(),
                                     [&](const auto& item) { return item.id == item_id; });
@@ -110,10 +110,10 @@ Result<protocol::form::ResponsesItem> ResponseStore::FindItem(std::string_view t
 Result<std::vector<log::LoggedTurn>> ResponseStore::Context(std::string_view tenant,
                                                             std::string_view id) const {
   const Error missing = MakeError(
-      ErrorCode::kInvalidArgument, protocol::form::kPreviousResponseSource,
+      ErrorCode::kInvalidArgument, dialect::form::kPreviousResponseSource,
       fmt::format("Previous response with id '{}' not found.", id.substr(0, kShownIdBytes)),
       "previous_response_id");
-  if (turns_ == nullptr || !id.starts_with(protocol::form::kResponsePrefix)) return missing;
+  if (turns_ == nullptr || !id.starts_with(dialect::form::kResponsePrefix)) return missing;
   const log::SessionLog::Place place{.tenant = tenant, .key = id};
   const auto load = [&]() -> Result<std::vector<log::LoggedTurn>> {
     KVGATE_TRY(const log::SessionLog::Root root, log_.Find(place));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/response_items.h"
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/log/session_log.h"
 #include "store/meta/turn_store.h"
 
@@ -40,12 +40,12 @@ class ResponseStore {
   // These four return kNotFound for an unknown id.
   Result<std::string> Get(std::string_view tenant, std::string_view id) const;
   // Returns the items that the response was made from, including those before its own input.
-  Result<std::vector<protocol::form::ResponsesItem>> Input(std::string_view tenant,
-                                                           std::string_view id) const;
+  Result<std::vector<dialect::responses::ResponsesItem>> Input(std::string_view tenant,
+                                                               std::string_view id) const;
   Result<void> Delete(std::string_view tenant, std::string_view id);
   // Finds an item by the id that it has in a response.
-  Result<protocol::form::ResponsesItem> FindItem(std::string_view tenant,
-                                                 std::string_view item_id) const;
+  Result<dialect::responses::ResponsesItem> FindItem(std::string_view tenant,
+                                                     std::string_view item_id) const;
 
   // Returns the turns up to a response, as far back as a prompt needs them. Returns
   // kInvalidArgument with source kPreviousResponseSource if the response or one before it is

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/prompt_builder.h"
+#include "gateway/dialect/responses/prompt_builder.h"
 #include "gateway/session/log/kept_turn.h"
 
 namespace kvgate::session {
 namespace {
 
-using protocol::form::Message;
-using protocol::form::ResponsesItem;
+using dialect::form::Message;
+using dialect::responses::ResponsesItem;
 
 const ResponsesItem* FindItem(const std::vector<ResponsesItem>& items, std::string_view id) {
   const auto found =
@@ -35,7 +35,7 @@ bool Responses::Draft::needs_store() const {
 }
 
 Result<void> Responses::FindContext(Draft& draft) {
-  const protocol::ResponsesRequest& decoded = draft.decoded;
+  const dialect::responses::ResponsesRequest& decoded = draft.decoded;
   ResponseTurn& turn = *draft.turn;
   std::vector<log::LoggedTurn> turns;
   if (!decoded.previous_response_id.empty()) {
@@ -61,7 +61,7 @@ Result<void> Responses::FindContext(Draft& draft) {
   turn.session->turn.depth = draft.history.depth + 1;
   std::vector<transcript::Message> messages = draft.history.kept;
   messages.insert(messages.end(), draft.history.messages.begin(), draft.history.messages.end());
-  KVGATE_TRY(draft.context, protocol::form::ParseItems(transcript::ToList(messages)));
+  KVGATE_TRY(draft.context, dialect::responses::ParseItems(transcript::ToList(messages)));
   return FindSession(turn);
 }
 
@@ -98,9 +98,9 @@ Result<void> Responses::Resolve(Draft& draft) const {
 }
 
 Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
-  KVGATE_TRY(
-      protocol::ResponsesRequest decoded,
-      protocol::DecodeResponses({.body = args.body, .request_id = args.request_id}, limits_));
+  KVGATE_TRY(dialect::responses::ResponsesRequest decoded,
+             dialect::responses::DecodeResponses({.body = args.body, .request_id = args.request_id},
+                                                 limits_));
   Draft draft{.decoded = std::move(decoded), .use = args.use};
   draft.turn->tenant = args.tenant;
   draft.turn->request_id = args.request_id;
@@ -117,7 +117,7 @@ Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
 }
 
 Result<void> Responses::DecodeRendered(std::string_view body, Draft& draft) const {
-  KVGATE_TRY(draft.rendered, protocol::DecodeResponses(
+  KVGATE_TRY(draft.rendered, dialect::responses::DecodeResponses(
                                  {.body = body, .request_id = draft.turn->request_id}, limits_));
   return {};
 }
@@ -132,7 +132,7 @@ Result<std::optional<std::string>> Responses::Window(Draft& draft,
   ResponseTurn& turn = *draft.turn;
   const log::History& history = draft.history;
   if (history.head.empty()) return std::optional<std::string>();
-  const std::string input = protocol::form::ToArray(turn.input);
+  const std::string input = dialect::responses::ToArray(turn.input);
   const std::string plain = transcript::WithMembers(
       args.body, std::vector<transcript::Member>{{.name = "previous_response_id"},
                                                  {.name = "conversation"},
@@ -163,8 +163,8 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
   if (turn->shape.stored) {
     KVGATE_TRY_VOID(responses_.CheckInput(BytesOf(turn->input) + turn->shape.echo.size()));
   }
-  protocol::ResponsesRequest& rendered = draft.rendered ? *draft.rendered : draft.decoded;
-  protocol::PromptBuilder prompt(limits_);
+  dialect::responses::ResponsesRequest& rendered = draft.rendered ? *draft.rendered : draft.decoded;
+  dialect::responses::PromptBuilder prompt(limits_);
   prompt.AddInstructions(std::move(rendered.instructions));
   if (draft.rendered) {
     KVGATE_TRY_VOID(prompt.Add(rendered.input, "input"));
@@ -193,29 +193,29 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Begin(const BeginArgs& args) {
 }
 
 AnswerHook Responses::KeepAnswer(std::shared_ptr<ResponseTurn> turn,
-                                 protocol::ReplyOptions options) {
-  const auto shared = std::make_shared<const protocol::ReplyOptions>(std::move(options));
+                                 dialect::reply::ReplyOptions options) {
+  const auto shared = std::make_shared<const dialect::reply::ReplyOptions>(std::move(options));
   return [this, turn = std::move(turn), shared](const Answer& answer) -> Result<void> {
-    const protocol::form::CompletionStats& stats = answer.finish.stats;
+    const dialect::form::CompletionStats& stats = answer.finish.stats;
     const std::vector<ResponsesItem> output =
-        protocol::EncodeOutput(*shared, answer.choices.front(), answer.finish.reason);
+        dialect::responses::EncodeOutput(*shared, answer.choices.front(), answer.finish.reason);
     SessionTurn& session = *turn->session;
     session.turn.model = shared->model;
     session.turn.kv_block = stats.last_stored_block;
     session.turn.tokens = {.input = stats.num_prompt_tokens,
                            .cached = stats.num_cached_tokens,
                            .output = stats.num_output_tokens};
-    const std::string id = protocol::ReplyId(*shared);
+    const std::string id = dialect::reply::ReplyId(*shared);
     if (turn->shape.stored) {
-      KVGATE_TRY_VOID(
-          responses_.Put({.id = id,
-                          .tenant = turn->tenant,
-                          .parent = turn->parent,
-                          .input = protocol::form::ToArray(turn->input),
-                          .response = protocol::EncodeResponse(*shared, answer.finish, output),
-                          .note = log::ToNote(session.turn),
-                          .tokens = session.turn.tokens,
-                          .follows_events = !session.turn.compaction}));
+      KVGATE_TRY_VOID(responses_.Put(
+          {.id = id,
+           .tenant = turn->tenant,
+           .parent = turn->parent,
+           .input = dialect::responses::ToArray(turn->input),
+           .response = dialect::responses::EncodeResponse(*shared, answer.finish, output),
+           .note = log::ToNote(session.turn),
+           .tokens = session.turn.tokens,
+           .follows_events = !session.turn.compaction}));
     }
     Result<void> added;
     if (!turn->conversation.empty()) {
@@ -241,7 +241,7 @@ void Responses::SetStored(const std::string& id, const std::vector<ResponsesItem
   SessionTurn& session = *turn.session;
   if (turn.conversation.empty() && !turn.shape.stored) return;
   Result<std::vector<transcript::Message>> answer =
-      transcript::ReadMessages(Dialect::kResponses, protocol::form::ToArray(output), "output");
+      transcript::ReadMessages(Dialect::kResponses, dialect::responses::ToArray(output), "output");
   if (!answer) return;
   if (turn.conversation.empty()) session.turn.id = id;
   if (session.ask.key.empty()) session.ask.key = id;
@@ -251,13 +251,13 @@ void Responses::SetStored(const std::string& id, const std::vector<ResponsesItem
 
 Result<std::string> Responses::Delete(std::string_view tenant, std::string_view id) {
   KVGATE_TRY_VOID(responses_.Delete(tenant, id));
-  return protocol::EncodeDeleted(id, "response");
+  return dialect::responses::EncodeDeleted(id, "response");
 }
 
 Result<std::string> Responses::ListInput(std::string_view tenant, std::string_view id,
-                                         const protocol::form::PageArgs& page) const {
+                                         const dialect::responses::PageArgs& page) const {
   KVGATE_TRY(const std::vector<ResponsesItem> items, responses_.Input(tenant, id));
-  return protocol::form::EncodeItemPage(items, page);
+  return dialect::responses::EncodeItemPage(items, page);
 }
 
 Result<std::string> Responses::Cancel(std::string_view tenant, std::string_view id) const {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/form/decode_limits.h"
-#include "gateway/protocol/reply_encoder.h"
-#include "gateway/protocol/responses.h"
+#include "gateway/dialect/form/completion.h"
+#include "gateway/dialect/form/decode_limits.h"
+#include "gateway/dialect/reply/reply_encoder.h"
+#include "gateway/dialect/responses/responses.h"
 #include "gateway/session/answer_hook.h"
 #include "gateway/session/conversation_store.h"
 #include "gateway/session/response_store.h"
@@ -24,15 +24,15 @@ namespace kvgate::session {
 
 // A response that is being made. It holds the lock of its conversation until it is released.
 struct ResponseTurn {
-  protocol::form::CompletionRequest request;
-  protocol::ResponseShape shape;
+  dialect::form::CompletionRequest request;
+  dialect::reply::ResponseShape shape;
   bool truncates = false;  // the oldest turns may be left out
   std::string tenant;
   std::string request_id;
   std::string parent;        // the entry that it continues; empty: none
   std::string previous;      // the response that was named to continue from; empty: none
   std::string conversation;  // its id; empty: none
-  std::vector<protocol::form::ResponsesItem> input;
+  std::vector<dialect::responses::ResponsesItem> input;
   std::shared_ptr<void> lock;
   // As a turn of its session, which begins with it or goes on.
   std::shared_ptr<SessionTurn> session = std::make_shared<SessionTurn>();
@@ -42,7 +42,7 @@ class Responses {
  public:
   // `turns` may be null, in which case nothing is kept. `sessions` are those of the same store;
   // null: it has its own, which no one else can name. Both must outlive this object.
-  Responses(store::meta::TurnStore* turns, const protocol::form::DecodeLimits& limits,
+  Responses(store::meta::TurnStore* turns, const dialect::form::DecodeLimits& limits,
             Sessions* sessions = nullptr)
       : limits_(limits),
         own_(sessions == nullptr ? std::make_unique<Sessions>(Sessions::Options{.turns = turns})
@@ -61,13 +61,13 @@ class Responses {
   };
   // A response whose context may not be loaded yet.
   struct Draft {
-    protocol::ResponsesRequest decoded;
+    dialect::responses::ResponsesRequest decoded;
     Use use = Use::kCreate;
     std::shared_ptr<ResponseTurn> turn = std::make_shared<ResponseTurn>();
-    log::History history = {};                                // of what it goes on from
-    std::vector<protocol::form::ResponsesItem> context = {};  // the items of that
+    log::History history = {};                                    // of what it goes on from
+    std::vector<dialect::responses::ResponsesItem> context = {};  // the items of that
     // Rendered instead, with all of its items; what is kept and shown stays `decoded`.
-    std::optional<protocol::ResponsesRequest> rendered = {};
+    std::optional<dialect::responses::ResponsesRequest> rendered = {};
     // Returns true if it continues from or refers to stored items.
     bool needs_store() const;
   };
@@ -86,7 +86,7 @@ class Responses {
   // Decodes the body, finds what it continues from, and builds the prompt.
   Result<std::shared_ptr<ResponseTurn>> Begin(const BeginArgs& args);
   // Returns a hook that keeps the answer by its id and in its conversation.
-  AnswerHook KeepAnswer(std::shared_ptr<ResponseTurn> turn, protocol::ReplyOptions options);
+  AnswerHook KeepAnswer(std::shared_ptr<ResponseTurn> turn, dialect::reply::ReplyOptions options);
 
   // Requests by id; the results are JSON bodies. They return kNotFound for an unknown id.
   Result<std::string> Get(std::string_view tenant, std::string_view id) const {
@@ -94,22 +94,22 @@ class Responses {
   }
   Result<std::string> Delete(std::string_view tenant, std::string_view id);
   Result<std::string> ListInput(std::string_view tenant, std::string_view id,
-                                const protocol::form::PageArgs& page) const;
+                                const dialect::responses::PageArgs& page) const;
   // Returns kUnsupported: only background responses can be cancelled, and the engine makes none.
   Result<std::string> Cancel(std::string_view tenant, std::string_view id) const;
 
   ConversationStore& conversations() { return conversations_; }
-  const protocol::form::DecodeLimits& limits() const { return limits_; }
+  const dialect::form::DecodeLimits& limits() const { return limits_; }
 
  private:
   Result<void> FindContext(Draft& draft);
   Result<void> FindSession(ResponseTurn& turn) const;
   static void SetStored(const std::string& id,
-                        const std::vector<protocol::form::ResponsesItem>& output,
+                        const std::vector<dialect::responses::ResponsesItem>& output,
                         ResponseTurn& turn);
   Result<void> Resolve(Draft& draft) const;
 
-  const protocol::form::DecodeLimits limits_;
+  const dialect::form::DecodeLimits limits_;
   const std::unique_ptr<Sessions> own_;
   Sessions& sessions_;
   ResponseStore responses_;

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/log/history.h"
 #include "gateway/session/memory/memory_admin.h"
 #include "gateway/session/transcript/bounded_json.h"
@@ -14,9 +14,9 @@
 
 namespace kvgate::session {
 
+using dialect::form::JsonWriter;
 using log::LoggedTurn;
 using log::SessionLog;
-using protocol::form::JsonWriter;
 using transcript::RawObject;
 
 namespace {
@@ -238,7 +238,7 @@ Result<std::string> SessionAdmin::Purge(std::string_view tenant, std::string_vie
     KVGATE_TRY(const SessionLog::Page page, sessions_.session_log().List(tenant, kPageMax, before));
     for (const SessionLog::Root& root : page.sessions) {
       const Result<uint64_t> removed = RemoveWhole({.tenant = tenant, .key = root.key}, request_id);
-      const bool is_held = !removed && removed.error().source == protocol::form::kSessionSource;
+      const bool is_held = !removed && removed.error().source == dialect::form::kSessionSource;
       if (!removed && !is_held && removed.error().code != ErrorCode::kNotFound) {
         return removed.error();
       }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::session {
 
@@ -46,7 +46,7 @@ const log::LoggedTurn* RepeatedBy(const SessionTurn& turn) {
 // earlier versions.
 std::string BodyOf(Dialect dialect, const std::string& model, const std::string& skeleton) {
   std::string name;
-  protocol::form::JsonWriter(name).String(model);
+  dialect::form::JsonWriter(name).String(model);
   const bool is_responses = dialect == Dialect::kResponses;
   const std::vector<transcript::Member> members = {
       {.name = "model", .value = model.empty() ? std::string() : name},
@@ -163,7 +163,7 @@ summary::Folds::Session SessionOf(const SessionTurn& turn) {
 Error Sessions::Refuse(std::string_view key, std::string_view turn) {
   num_conflicts_.fetch_add(1, std::memory_order_relaxed);
   Error error = MakeError(
-      ErrorCode::kUnavailable, protocol::form::kSessionSource,
+      ErrorCode::kUnavailable, dialect::form::kSessionSource,
       fmt::format("Session '{}' is taken by another request, whose turn will be '{}'. Look at what "
                   "it says and send this one again, or let it wait (x-kvgate-session-wait).",
                   key, turn),

@@ -11,8 +11,8 @@
 namespace kvgate::session {
 namespace {
 
-using protocol::form::CompletionRequest;
-using protocol::form::Message;
+using dialect::form::CompletionRequest;
+using dialect::form::Message;
 using window::Replayed;
 using window::Unit;
 

@@ -10,16 +10,16 @@
 #include <optional>
 
 #include "base/result.h"
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 
 namespace kvgate::session {
 
 struct TruncateArgs {
   int64_t tokens_max = 0;  // of the prompt
   // The tokens that a message adds to a prompt; about, but always the same.
-  std::function<int64_t(const protocol::form::Message&)> tokens = {};
+  std::function<int64_t(const dialect::form::Message&)> tokens = {};
   // The tokens of a request's prompt.
-  std::function<Result<int64_t>(const protocol::form::CompletionRequest&)> count = {};
+  std::function<Result<int64_t>(const dialect::form::CompletionRequest&)> count = {};
 };
 struct Truncated {
   int64_t before = 0;  // tokens of the prompt
@@ -28,6 +28,6 @@ struct Truncated {
 // Leaves the system's messages at the beginning and the newest turn. Returns nullopt, and changes
 // nothing, if that does not fit by itself or there is nothing else. Fails as `count` does.
 Result<std::optional<Truncated>> Truncate(const TruncateArgs& args,
-                                          protocol::form::CompletionRequest& request);
+                                          dialect::form::CompletionRequest& request);
 
 }  // namespace kvgate::session

@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "base/log.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::telemetry {
 namespace {
 
 using access::Budget;
 using access::BudgetName;
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 bool HasSameWebhook(const config::BudgetsConfig& a, const config::BudgetsConfig& b) {
   return a.webhook == b.webhook && a.webhook_secret_env == b.webhook_secret_env &&

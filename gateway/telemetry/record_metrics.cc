@@ -13,7 +13,6 @@ using ledger::reply::TokenUsage;
 using metrics::TokenMetrics;
 using metrics::TokenState;
 using metrics::TokenTier;
-using upstream::wire::Endpoint;
 
 namespace {
 
@@ -85,11 +84,8 @@ void ObserveTimes(const RequestRecord& record, metrics::AnswerTimes& times) {
 }  // namespace
 
 bool IsAnswered(const RequestRecord& record) {
-  const bool generates =
-      record.endpoint == Endpoint::kChatCompletions || record.endpoint == Endpoint::kCompletions ||
-      record.endpoint == Endpoint::kResponses || record.endpoint == Endpoint::kMessages;
-  return generates && record.status >= 200 && record.status < 300 && record.outcome == "complete" &&
-         record.timings.total_us >= 0;
+  return dialect::form::IsGeneration(record.endpoint) && record.status >= 200 &&
+         record.status < 300 && record.outcome == "complete" && record.timings.total_us >= 0;
 }
 
 void CountRecord(const RequestRecord& record, metrics::GatewayMetrics& metrics) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 #include "gateway/upstream/wire/header_rules.h"
 
@@ -90,7 +90,7 @@ bool IsUtf8(std::string_view body) { return simdjson::validate_utf8(body.data(),
 
 std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model) {
   std::string changed(body.substr(0, scan.model_begin));
-  protocol::form::AppendJsonString(model, changed);
+  dialect::form::AppendJsonString(model, changed);
   return changed.append(body.substr(scan.model_end));
 }
 

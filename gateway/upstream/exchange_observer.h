@@ -18,25 +18,25 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::upstream {
 
 struct ExchangeStart {
-  std::string_view request_id;                             // x-kvgate-request-id
-  std::chrono::system_clock::time_point received_at = {};  // the end of the request's head
-  std::string_view upstream;                               // its name; empty: none was chosen
-  std::string_view provider;                               // "openai", "anthropic", …
-  wire::Dialect dialect = wire::Dialect::kOpenAi;          // the caller's
-  wire::Endpoint endpoint = wire::Endpoint::kOther;
+  std::string_view request_id;                               // x-kvgate-request-id
+  std::chrono::system_clock::time_point received_at = {};    // the end of the request's head
+  std::string_view upstream;                                 // its name; empty: none was chosen
+  std::string_view provider;                                 // "openai", "anthropic", …
+  dialect::form::Api dialect = dialect::form::Api::kOpenAi;  // the caller's
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   std::string_view method;
   std::string_view path;    // without the query
   std::string_view model;   // as the body names it; empty: none, or unreadable
   std::string_view tenant;  // the gateway key's name, else a hash of the credential, else empty
   std::string_view key;     // the gateway key's name; empty: there are no keys
-  std::string_view session = {};               // as the caller named it; empty: it named none
-  std::string_view prompt_name = {};           // the gateway's, which it named; empty: none
+  std::string_view session = {};      // as the caller named it; empty: it named none
+  std::string_view prompt_name = {};  // the gateway's, which it named; empty: none
   std::string_view prompt_version = {};
   std::string_view body;                       // as received, still in its content-encoding
   std::string_view content_encoding;           // the request's; empty: none
@@ -99,7 +99,7 @@ class ExchangeObserver {
   // Called at most once, before OnSent, if the request goes out in another dialect to
   // `sent_endpoint`; OnBody then gets that dialect's answer. `left_out` names the parts that the
   // dialect lacks.
-  virtual void OnTranslated(wire::Endpoint /*sent_endpoint*/,
+  virtual void OnTranslated(dialect::form::Endpoint /*sent_endpoint*/,
                             const std::vector<std::string>& /*left_out*/) {}
   // Called when the whole request has been handed to the upstream's connection. Work that grows
   // with the body, such as a digest, belongs here instead of Begin, since the upstream is working

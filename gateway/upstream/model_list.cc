@@ -4,13 +4,20 @@
 
 #include <set>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::upstream {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
-std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::Dialect dialect,
+namespace {
+
+// What stands in front of a model's id in its name at Gemini.
+constexpr std::string_view kGeminiNames = "models/";
+
+}  // namespace
+
+std::optional<std::vector<ListedModel>> ParseModelList(std::string body, dialect::form::Api dialect,
                                                        std::string_view owner) {
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document;
@@ -18,14 +25,20 @@ std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::D
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
   const simdjson::padded_string_view padded(body.data(), body.size(), body.capacity());
   if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return std::nullopt;
-  if (document["data"].get_array().get(data) != simdjson::SUCCESS) return std::nullopt;
+  const bool is_gemini = dialect == dialect::form::Api::kGemini;
+  if (document[is_gemini ? "models" : "data"].get_array().get(data) != simdjson::SUCCESS) {
+    return std::nullopt;
+  }
   std::vector<ListedModel> models;
   for (auto entry : data) {
     simdjson::ondemand::object object;
     std::string_view id;
     std::string_view json;
     if (entry.get_object().get(object) != simdjson::SUCCESS) return std::nullopt;
-    if (object["id"].get_string().get(id) != simdjson::SUCCESS) return std::nullopt;
+    if (object[is_gemini ? "name" : "id"].get_string().get(id) != simdjson::SUCCESS) {
+      return std::nullopt;
+    }
+    if (is_gemini && id.starts_with(kGeminiNames)) id.remove_prefix(kGeminiNames.size());
     std::string name(id);
     if (object.reset().error() != simdjson::SUCCESS) return std::nullopt;
     if (object.raw_json().get(json) != simdjson::SUCCESS) return std::nullopt;
@@ -37,8 +50,18 @@ std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::D
   return models;
 }
 
-std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect dialect) {
-  const bool anthropic = dialect == wire::Dialect::kAnthropic;
+std::string GeminiModel(std::string_view id) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("name").String(std::string(kGeminiNames).append(id));
+  json.Key("displayName").String(id).Key("supportedGenerationMethods").BeginArray();
+  json.String("generateContent").String("countTokens").EndArray().EndObject();
+  return out;
+}
+
+std::string JoinModelLists(const std::vector<ListedModel>& models, dialect::form::Api dialect) {
+  const bool anthropic = dialect == dialect::form::Api::kAnthropic;
+  const bool gemini = dialect == dialect::form::Api::kGemini;
   std::set<std::string_view> seen;
   std::string entries;
   std::string_view first;
@@ -50,6 +73,10 @@ std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect
     if (!entries.empty()) entries += ',';
     if (model.dialect == dialect) {
       entries += model.json;
+      continue;
+    }
+    if (gemini) {
+      entries += GeminiModel(model.id);
       continue;
     }
     JsonWriter json(entries);
@@ -64,14 +91,16 @@ std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect
     }
     json.EndObject();
   }
-  std::string out = anthropic ? R"({"data":[)" : R"({"object":"list","data":[)";
+  std::string out = gemini      ? R"({"models":[)"
+                    : anthropic ? R"({"data":[)"
+                                : R"({"object":"list","data":[)";
   out += entries;
   out += ']';
   if (anthropic) {
     out += R"(,"has_more":false,"first_id":)";
-    protocol::form::AppendJsonString(first, out);
+    dialect::form::AppendJsonString(first, out);
     out += R"(,"last_id":)";
-    protocol::form::AppendJsonString(last, out);
+    dialect::form::AppendJsonString(last, out);
   }
   out += '}';
   return out;

@@ -10,24 +10,26 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::upstream {
 
 struct ListedModel {
   std::string id;
   std::string json;  // the entry, verbatim
-  wire::Dialect dialect = wire::Dialect::kOpenAi;
+  dialect::form::Api dialect = dialect::form::Api::kOpenAi;
   std::string owner;  // the upstream's name
 };
 
 // Parses the entries of {"data": [{"id": …}, …]}; returns nullopt if the body has another form.
-std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::Dialect dialect,
+std::optional<std::vector<ListedModel>> ParseModelList(std::string body, dialect::form::Api dialect,
                                                        std::string_view owner);
 
 // Returns one list in the caller's dialect: its own entries verbatim, those of the other dialect
 // rewritten. If two entries have one id, the first is listed, as in routing.
-std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect dialect);
+// One model as Gemini's API has it.
+std::string GeminiModel(std::string_view id);
+std::string JoinModelLists(const std::vector<ListedModel>& models, dialect::form::Api dialect);
 
 // Caches the parsed lists by upstream and tenant. Thread-safe.
 class ModelListCache {

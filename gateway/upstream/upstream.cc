@@ -16,9 +16,9 @@
 
 namespace kvgate::upstream {
 
+using dialect::form::Api;
+using dialect::form::Endpoint;
 using wire::Channel;
-using wire::Dialect;
-using wire::Endpoint;
 using wire::kAwait;
 using wire::Task;
 
@@ -54,7 +54,7 @@ int ContextIndex() {
 
 }  // namespace
 
-std::string GuessProvider(std::string_view host, Dialect dialect) {
+std::string GuessProvider(std::string_view host, Api dialect) {
   static constexpr std::pair<std::string_view, std::string_view> kHosts[] = {
       {"api.openai.com", "openai"},
       {"api.anthropic.com", "anthropic"},
@@ -68,7 +68,7 @@ std::string GuessProvider(std::string_view host, Dialect dialect) {
   for (const auto& [known, provider] : kHosts) {
     if (host == known) return std::string(provider);
   }
-  return std::string(wire::DialectName(dialect));
+  return std::string(dialect::form::ApiName(dialect));
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& config,
@@ -82,7 +82,9 @@ Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& c
   auto url = config::ParseUrl(config.base_url);
   if (!url) return named(url.error());
   upstream->url_ = std::move(*url);
-  upstream->dialect_ = config.dialect == "anthropic" ? Dialect::kAnthropic : Dialect::kOpenAi;
+  upstream->dialect_ = config.dialect == "anthropic" ? Api::kAnthropic
+                       : config.dialect == "gemini"  ? Api::kGemini
+                                                     : Api::kOpenAi;
   upstream->provider_ = config.provider.empty()
                             ? GuessProvider(upstream->url_.host, upstream->dialect_)
                             : config.provider;
@@ -157,19 +159,26 @@ bool Upstream::Serves(std::string_view model) const {
 }
 
 bool Upstream::Has(Endpoint endpoint) const {
-  const bool anthropic = dialect_ == Dialect::kAnthropic;
+  const bool anthropic = dialect_ == Api::kAnthropic;
+  const bool openai = dialect_ == Api::kOpenAi;
   const auto configured = [this](std::string_view name) {
     return std::find(config_.endpoints.begin(), config_.endpoints.end(), name) !=
            config_.endpoints.end();
   };
   switch (endpoint) {
     case Endpoint::kChatCompletions:
-      return !anthropic && configured("chat");
+      return openai && configured("chat");
     case Endpoint::kResponses:
-      return !anthropic && configured("responses");
+      return openai && configured("responses");
     case Endpoint::kMessages:
     case Endpoint::kCountTokens:
       return anthropic;
+    case Endpoint::kGenerateContent:
+    case Endpoint::kCountContent:
+      return dialect_ == Api::kGemini;
+    case Endpoint::kCompletions:
+    case Endpoint::kEmbeddings:
+      return dialect_ != Api::kGemini;
     default:
       return true;
   }

@@ -19,10 +19,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "gateway/config/config.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/upstream/breaker.h"
 #include "gateway/upstream/upstream_meter.h"
 #include "gateway/upstream/wire/channel.h"
-#include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/dialer.h"
 #include "gateway/upstream/wire/proxy_env.h"
 #include "gateway/upstream/wire/task.h"
@@ -31,7 +31,7 @@ namespace kvgate::upstream {
 
 // Guesses "openai", "anthropic", "deepseek", … from the host's name; else the dialect's own
 // provider.
-std::string GuessProvider(std::string_view host, wire::Dialect dialect);
+std::string GuessProvider(std::string_view host, dialect::form::Api dialect);
 
 class Upstream {
  public:
@@ -47,14 +47,14 @@ class Upstream {
   const config::Url& url() const { return url_; }
   const std::string& name() const { return config_.name; }
   const std::string& provider() const { return provider_; }
-  wire::Dialect dialect() const { return dialect_; }
+  dialect::form::Api dialect() const { return dialect_; }
   const std::string& api_key() const { return api_key_; }
   // The value of the Host header; it has the port if that is not the scheme's default.
   const std::string& host() const { return host_; }
   bool Serves(std::string_view model) const;
   // Returns true if the upstream is assumed to have the endpoint. Chat and Responses need an openai
   // upstream configured with them, Messages and token counting an anthropic one; all others pass.
-  bool Has(wire::Endpoint endpoint) const;
+  bool Has(dialect::form::Endpoint endpoint) const;
   Breaker& breaker() { return breaker_; }
   // Requests may end after the upstream is gone.
   const std::shared_ptr<UpstreamMeter>& meter() const { return meter_; }
@@ -99,7 +99,7 @@ class Upstream {
 
   const config::UpstreamConfig config_;
   config::Url url_;
-  wire::Dialect dialect_ = wire::Dialect::kOpenAi;
+  dialect::form::Api dialect_ = dialect::form::Api::kOpenAi;
   std::string provider_;
   std::string api_key_;
   std::string host_;

@@ -10,7 +10,7 @@
 namespace kvgate::upstream {
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 void WritePercentiles(std::string_view key,
                       const std::optional<LatencyWindow::Percentiles>& percentiles,

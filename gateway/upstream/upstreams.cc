@@ -6,23 +6,33 @@
 
 namespace kvgate::upstream {
 
-using wire::Dialect;
-using wire::Endpoint;
+using dialect::form::Api;
+using dialect::form::Endpoint;
 
 PathKind KindOf(std::string_view path, bool has_anthropic_version) {
   static constexpr std::pair<std::string_view, PathKind> kPaths[] = {
-      {"/v1/chat/completions", {Dialect::kOpenAi, Endpoint::kChatCompletions}},
-      {"/v1/completions", {Dialect::kOpenAi, Endpoint::kCompletions}},
-      {"/v1/responses", {Dialect::kOpenAi, Endpoint::kResponses}},
-      {"/v1/embeddings", {Dialect::kOpenAi, Endpoint::kEmbeddings}},
-      {"/v1/messages", {Dialect::kAnthropic, Endpoint::kMessages}},
-      {"/v1/messages/count_tokens", {Dialect::kAnthropic, Endpoint::kCountTokens}}};
+      {"/v1/chat/completions", {Api::kOpenAi, Endpoint::kChatCompletions}},
+      {"/v1/completions", {Api::kOpenAi, Endpoint::kCompletions}},
+      {"/v1/responses", {Api::kOpenAi, Endpoint::kResponses}},
+      {"/v1/embeddings", {Api::kOpenAi, Endpoint::kEmbeddings}},
+      {"/v1/messages", {Api::kAnthropic, Endpoint::kMessages}},
+      {"/v1/messages/count_tokens", {Api::kAnthropic, Endpoint::kCountTokens}}};
   for (const auto& [known, kind] : kPaths) {
     if (path == known) return kind;
   }
+  if (path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent")) {
+    return {.dialect = Api::kGemini, .endpoint = Endpoint::kGenerateContent};
+  }
+  if (path.ends_with(":countTokens")) {
+    return {.dialect = Api::kGemini, .endpoint = Endpoint::kCountContent};
+  }
+  if (path.starts_with("/v1beta/")) {
+    const bool lists = path == "/v1beta/models" || path.starts_with("/v1beta/models/");
+    return {.dialect = Api::kGemini, .endpoint = lists ? Endpoint::kModels : Endpoint::kOther};
+  }
   const bool anthropic = path.starts_with("/v1/messages/") || has_anthropic_version;
   const bool models = path == "/v1/models" || path.starts_with("/v1/models/");
-  return {.dialect = anthropic ? Dialect::kAnthropic : Dialect::kOpenAi,
+  return {.dialect = anthropic ? Api::kAnthropic : Api::kOpenAi,
           .endpoint = models ? Endpoint::kModels : Endpoint::kOther};
 }
 
@@ -44,14 +54,20 @@ Result<std::unique_ptr<Upstreams>> Upstreams::Open(
 std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& upstream) {
   const bool chat = upstream.Has(Endpoint::kChatCompletions);
   const bool responses = upstream.Has(Endpoint::kResponses);
+  const bool gemini = upstream.dialect() == Api::kGemini;
   switch (endpoint) {
     case Endpoint::kChatCompletions:
     case Endpoint::kResponses:
-      if (upstream.dialect() == Dialect::kAnthropic) return Endpoint::kMessages;
+      if (upstream.dialect() == Api::kAnthropic) return Endpoint::kMessages;
+      if (gemini) return Endpoint::kGenerateContent;
       if (upstream.Has(endpoint)) return std::nullopt;
       return chat ? Endpoint::kChatCompletions : Endpoint::kResponses;
     case Endpoint::kMessages:
-      if (upstream.dialect() == Dialect::kAnthropic || !(chat || responses)) return std::nullopt;
+    case Endpoint::kGenerateContent:
+      if (upstream.Has(endpoint)) return std::nullopt;
+      if (gemini) return Endpoint::kGenerateContent;
+      if (upstream.dialect() == Api::kAnthropic) return Endpoint::kMessages;
+      if (!(chat || responses)) return std::nullopt;
       return chat ? Endpoint::kChatCompletions : Endpoint::kResponses;
     default:
       return std::nullopt;
@@ -74,7 +90,8 @@ Upstream* Upstreams::FindServing(const Query& query) const {
     }
   }
   for (const auto& upstream : upstreams_) {
-    const bool counts = query.endpoint == Endpoint::kCountTokens;
+    const bool counts =
+        query.endpoint == Endpoint::kCountTokens || query.endpoint == Endpoint::kCountContent;
     if ((counts || TranslatedEndpoint(query.endpoint, *upstream)) &&
         upstream->Serves(query.model)) {
       return upstream.get();
@@ -112,19 +129,19 @@ Result<Upstream*> Upstreams::Choose(const Query& query) const {
   if (candidates.empty() && !query.model.empty()) {
     return MakeError(ErrorCode::kNotFound, "upstream",
                      fmt::format("The model '{}' does not exist here: no {} upstream serves it.",
-                                 query.model, wire::DialectName(query.dialect)),
+                                 query.model, dialect::form::ApiName(query.dialect)),
                      "model");
   }
   if (candidates.empty()) {
     return MakeError(
         ErrorCode::kNotFound, "upstream",
-        fmt::format("There is no {} upstream here.", wire::DialectName(query.dialect)));
+        fmt::format("There is no {} upstream here.", dialect::form::ApiName(query.dialect)));
   }
   if (query.model.empty() && candidates.size() > 1) {
     return MakeError(ErrorCode::kInvalidArgument, "upstream",
                      fmt::format("The request names no model and there are {} {} upstreams; name "
                                  "one by the header x-kvgate-upstream.",
-                                 candidates.size(), wire::DialectName(query.dialect)));
+                                 candidates.size(), dialect::form::ApiName(query.dialect)));
   }
   return candidates.front();
 }

@@ -8,24 +8,25 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/upstream/upstream.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::upstream {
 
 // The dialect and endpoint that a path belongs to.
 struct PathKind {
-  wire::Dialect dialect = wire::Dialect::kOpenAi;
-  wire::Endpoint endpoint = wire::Endpoint::kOther;
+  dialect::form::Api dialect = dialect::form::Api::kOpenAi;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
 };
 // `path` comes without its query. A path of both dialects (/v1/models) counts as Anthropic's if the
 // caller sends anthropic-version.
 PathKind KindOf(std::string_view path, bool has_anthropic_version);
 
 // Returns the endpoint that a request is translated for if the upstream lacks `endpoint`; Chat
-// Completions, Responses and Messages stand in for one another. Returns nullopt if the upstream has
-// the endpoint or no substitute for it.
-std::optional<wire::Endpoint> TranslatedEndpoint(wire::Endpoint endpoint, const Upstream& upstream);
+// Completions, Responses, Messages and Gemini's generateContent stand in for one another. Returns
+// nullopt if the upstream has the endpoint or no substitute for it.
+std::optional<dialect::form::Endpoint> TranslatedEndpoint(dialect::form::Endpoint endpoint,
+                                                          const Upstream& upstream);
 
 class Upstreams {
  public:
@@ -40,8 +41,8 @@ class Upstreams {
   const std::vector<std::shared_ptr<Upstream>>& all() const { return upstreams_; }
 
   struct Query {
-    wire::Dialect dialect = wire::Dialect::kOpenAi;
-    wire::Endpoint endpoint = wire::Endpoint::kOther;
+    dialect::form::Api dialect = dialect::form::Api::kOpenAi;
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
     std::string_view name = {};   // from x-kvgate-upstream; empty: not sent
     std::string_view model = {};  // from the body or the path; empty: not known
     bool unknown_path = false;    // only upstreams with forward_unknown qualify

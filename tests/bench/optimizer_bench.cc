@@ -81,7 +81,7 @@ void Measure(Mode mode) {
     const std::string body = agent.Body();
     OptimizeArgs args;
     args.body = body;
-    args.endpoint = upstream::wire::Endpoint::kMessages;
+    args.endpoint = dialect::form::Endpoint::kMessages;
     args.tenant = "bench";
     args.upstream = "bench";
     args.provider = "anthropic";
@@ -108,9 +108,9 @@ class Learning {
   // Sends other conversations of each agent; `is_shared`: all are one tenant's.
   void Run(uint32_t round, bool is_shared) {
     for (uint32_t agent = 1; agent <= kNumAgents; ++agent) {
-      const auto endpoint = static_cast<upstream::wire::Endpoint>(
-          agent % 2 == 0 ? upstream::wire::Endpoint::kMessages
-                         : upstream::wire::Endpoint::kChatCompletions);
+      const auto endpoint = static_cast<dialect::form::Endpoint>(
+          agent % 2 == 0 ? dialect::form::Endpoint::kMessages
+                         : dialect::form::Endpoint::kChatCompletions);
       const traffic::AgentTraffic sent =
           traffic::AgentGenerator(agent, endpoint, {.round = round}).Generate();
       for (const traffic::AgentRequest& request : sent.requests) {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/rollup/bucket.h"
 #include "gateway/ledger/rollup/rollup_key.h"
 #include "gateway/ledger/rollup/rollup_reader.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::ledger::rollup {
@@ -113,7 +113,7 @@ void Measure(const store::meta::MetaStore& meta, const char* name, const Query& 
       return;
     }
     std::string text;
-    protocol::form::JsonWriter json(text);
+    dialect::form::JsonWriter json(text);
     WriteRollups(query, *rows, json);
     num_rows = rows->rows.size();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;

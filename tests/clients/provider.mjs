@@ -58,6 +58,17 @@ base_url = "@/v1"
 endpoints = ["chat"]
 `);
 
+// Gemini's API, which has a list of models of its own.
+export const startGeminiProvider = () => start(`
+[[upstream]]
+name = "gemini"
+dialect = "gemini"
+base_url = "@"
+models = ["gemini-*"]
+mode = "observe"
+breaker_failures = 0
+`);
+
 // Runs a case against the provider and through kvgate, each with a credential of its own (caches
 // belong to credentials) and compares what came of it and what the provider was sent. `run` gets
 // {client, provider, way} and returns plain data; `check` looks at it once, for what must be there.
@@ -108,7 +119,7 @@ export function normal(value) {
 }
 
 // What a provider may look at in a request: all but the connection's own and the credential.
-const PER_WAY = ["host", "connection", "authorization", "x-api-key"];
+const PER_WAY = ["host", "connection", "authorization", "x-api-key", "x-goog-api-key"];
 function asSent(request) {
   return {
     method: request.method, target: request.target, sha256: request.body_sha256,

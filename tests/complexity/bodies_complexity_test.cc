@@ -10,24 +10,24 @@
 
 #include "engine/text/output/families.h"
 #include "engine/text/output/reply_parser.h"
+#include "gateway/dialect/chat/chat_completions.h"
+#include "gateway/dialect/completions/completions.h"
+#include "gateway/dialect/messages/messages.h"
+#include "gateway/dialect/reply_translator.h"
+#include "gateway/dialect/request_translator.h"
+#include "gateway/dialect/responses/responses.h"
 #include "gateway/ledger/reply/reply_scanner.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/parse/volatile_text.h"
 #include "gateway/prompt/templates/text_lines.h"
-#include "gateway/protocol/chat_completions.h"
-#include "gateway/protocol/completions.h"
-#include "gateway/protocol/messages.h"
-#include "gateway/protocol/responses.h"
-#include "gateway/translate/reply_translator.h"
-#include "gateway/translate/request_translator.h"
 #include "gateway/upstream/body_scan.h"
 #include "tests/complexity/complexity.h"
 
 namespace kvgate::complexity {
 namespace {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 
 std::string Repeated(std::string_view text, size_t count) {
   std::string all;
@@ -130,12 +130,12 @@ void ExpectReadsLinearly(const char* reader, const std::vector<Body>& bodies, co
 
 TEST(BodiesComplexityTimingTest, RequestsOfEveryDialect) {
   ExpectReadsLinearly("chat", Conversations(),
-                      [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
+                      [](auto text) { (void)dialect::chat::DecodeChatCompletions(text, {}); });
   ExpectReadsLinearly("messages", Conversations(), [](auto text) {
-    (void)protocol::DecodeMessages(text, protocol::MessagesUse::kCreate, {});
+    (void)dialect::messages::DecodeMessages(text, dialect::messages::MessagesUse::kCreate, {});
   });
   ExpectReadsLinearly("responses", Inputs(), [](auto text) {
-    (void)protocol::DecodeResponses({.body = text, .request_id = "r"}, {});
+    (void)dialect::responses::DecodeResponses({.body = text, .request_id = "r"}, {});
   });
   const std::vector<Body> prompts = {
       {"token ids", 100'000,
@@ -152,7 +152,7 @@ TEST(BodiesComplexityTimingTest, RequestsOfEveryDialect) {
                        Listed(n, [](size_t i) { return "\"" + std::to_string(i) + "\":1"; }) + "}");
        }}};
   ExpectReadsLinearly("completions", prompts,
-                      [](auto text) { (void)protocol::DecodeCompletions(text, {}); });
+                      [](auto text) { (void)dialect::completions::DecodeCompletions(text, {}); });
 }
 
 TEST(BodiesComplexityTimingTest, Tools) {
@@ -182,7 +182,7 @@ TEST(BodiesComplexityTimingTest, Tools) {
              "}}}}]");
        }}};
   ExpectReadsLinearly("tools", bodies,
-                      [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
+                      [](auto text) { (void)dialect::chat::DecodeChatCompletions(text, {}); });
 }
 
 TEST(BodiesComplexityTimingTest, WhatIsForwarded) {
@@ -192,14 +192,14 @@ TEST(BodiesComplexityTimingTest, WhatIsForwarded) {
   });
   ExpectReadsLinearly("request layout", Conversations(), [](std::string_view text) {
     const auto memo = prompt::parse::MakeSegmentMemo(4'096);
-    (void)prompt::parse::ReadRequestLayout(upstream::wire::Endpoint::kChatCompletions, text, *memo);
+    (void)prompt::parse::ReadRequestLayout(dialect::form::Endpoint::kChatCompletions, text, *memo);
   });
   ExpectReadsLinearly("to messages", Conversations(), [](std::string_view text) {
-    (void)translate::TranslateRequest(
+    (void)dialect::TranslateRequest(
         {.from = Dialect::kChatCompletions, .to = Dialect::kMessages, .body = text});
   });
   ExpectReadsLinearly("from responses", Inputs(), [](std::string_view text) {
-    (void)translate::TranslateRequest(
+    (void)dialect::TranslateRequest(
         {.from = Dialect::kResponses, .to = Dialect::kChatCompletions, .body = text});
   });
 }
@@ -258,7 +258,7 @@ TEST(BodiesComplexityTimingTest, LinesThatMayChange) {
                                       R"(,"messages":[{"role":"user","content":"a"}])");
       prompt::OptimizeArgs args;
       args.body = body;
-      args.endpoint = upstream::wire::Endpoint::kMessages;
+      args.endpoint = dialect::form::Endpoint::kMessages;
       args.session = "s";
       args.provider = "openai";
       args.mode = prompt::Mode::kStabilize;
@@ -301,11 +301,10 @@ TEST(BodiesComplexityTimingTest, AnswersOfUpstreams) {
   };
   for (const Dialect to : {Dialect::kMessages, Dialect::kResponses}) {
     ExpectReadsLinearly("answer", streams, [to](std::string_view text) {
-      translate::ReplyTranslator::Options options{.from = Dialect::kChatCompletions,
-                                                  .events = true};
+      dialect::ReplyTranslator::Options options{.from = Dialect::kChatCompletions, .events = true};
       options.reply.dialect = to;
       options.reply.stream = true;
-      const auto translator = translate::ReplyTranslator::Make(std::move(options));
+      const auto translator = dialect::ReplyTranslator::Make(std::move(options));
       std::string out;
       for (size_t at = 0; at < text.size(); at += 1'000) {
         translator->Feed(text.substr(at, 1'000), out);

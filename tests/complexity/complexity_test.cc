@@ -17,7 +17,7 @@
 #include "engine/text/grammar/compiler.h"
 #include "engine/text/grammar/mask/matcher.h"
 #include "engine/text/grammar/schema/json_schema.h"
-#include "gateway/ledger/reply/sse_reader.h"
+#include "gateway/dialect/reply/sse_reader.h"
 #include "tests/engine/text/grammar/grammar_fixture.h"
 #include "tests/engine/text/jinja/render.h"
 #include "tests/engine/text/tokenizer/fixtures.h"
@@ -402,7 +402,7 @@ TEST(ComplexityTimingTest, StopStrings) {
 
 // --- files and streams ------------------------------------------------------------------------
 
-class Drop final : public ledger::reply::SseSink {
+class Drop final : public dialect::reply::SseSink {
  public:
   void OnData(std::string_view) override {}
   void OnEventEnd() override {}
@@ -422,7 +422,7 @@ TEST(ComplexityTimingTest, EventStreams) {
                           [&, &make = make](size_t n) -> std::function<void()> {
                             return [text = make(n), piece] {
                               Drop drop;
-                              ledger::reply::SseReader reader(drop);
+                              dialect::reply::SseReader reader(drop);
                               for (size_t at = 0; at < text.size(); at += piece) {
                                 reader.Feed(std::string_view(text).substr(at, piece));
                               }

@@ -99,14 +99,14 @@ class MigrationTest(Case):
             self.check_sessions(running, wanted)
             version = int(archive.name.split("_")[2].split(".")[0])
             if version >= 4:
-                self.assertIn(f"is migrated from format {version} to 6: all is kept\n",
+                self.assertIn(f"is migrated from format {version} to 7: all is kept\n",
                               running.log())
             else:
                 self.assertIn("3 conversations of stored responses are sessions now",
                               running.log())
             if "data_directory_1." in archive.name:
                 self.assertRegex(running.log(),
-                                 r"is migrated from format 1 to 6: 6 turns of 3 conversations and "
+                                 r"is migrated from format 1 to 7: 6 turns of 3 conversations and "
                                  r"2 pins are kept, now sealed; 0 damaged turns are dropped; "
                                  r"[1-9]\d* records of KV are dropped")
                 self.assertRegex(running.log(), r"[1-9]\d* parts of prompts of an older version")

@@ -19,6 +19,7 @@ from case import ROOT, Case, text_of, wait_until  # noqa: E402
 from provider_simulator import Simulator  # noqa: E402
 
 CHAT = {"model": "local", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+CONTENT = {"contents": [{"parts": [{"text": "hi"}]}], "generationConfig": {"maxOutputTokens": 2}}
 
 
 def nobodys(ids):
@@ -44,6 +45,14 @@ ROWS = {
     ("POST", "/v1/completions"): Row("kUser", {"model": "local", "prompt": "a", "max_tokens": 1}),
     ("POST", "/v1/messages"): Row("kUser", CHAT),
     ("POST", "/v1/messages/count_tokens"): Row("kUser", CHAT),
+    ("POST", "/v1beta/models/{id}:generateContent"): Row("kUser", CONTENT, "model"),
+    ("POST", "/v1beta/models/{id}:streamGenerateContent"): Row("kUser", CONTENT, "model"),
+    ("POST", "/v1beta/models/{id}:countTokens"): Row("kUser", CONTENT, "model"),
+    ("POST", "/v1/models/{id}:generateContent"): Row("kUser", CONTENT, "model"),
+    ("POST", "/v1/models/{id}:streamGenerateContent"): Row("kUser", CONTENT, "model"),
+    ("POST", "/v1/models/{id}:countTokens"): Row("kUser", CONTENT, "model"),
+    ("GET", "/v1beta/models"): Row("kUser"),
+    ("GET", "/v1beta/models/{id}"): Row("kUser", None, "model"),
     ("POST", "/v1/embeddings"): Row("kUser", {"model": "emb-1", "input": "a"}),
     ("GET", "/v1/models"): Row("kUser"),
     ("GET", "/v1/models/{id}"): Row("kUser", None, "model"),
@@ -249,7 +258,8 @@ class AdversarialTenantTest(RolesCase):
 
     def path_of(self, row, path, ids):
         item = ids["version" if row.id == "prompt" else "item"]
-        return path.replace("{item}", item).replace("{id}", ids.get(row.id, ""))
+        query = "?alt=sse" if path.endswith(":streamGenerateContent") else ""
+        return path.replace("{item}", item).replace("{id}", ids.get(row.id, "")) + query
 
     def expected(self, row, who, allowed):
         if row.access == "kOpen":

@@ -1,5 +1,5 @@
 // Fuzzes the decoder of the Chat Completions dialect.
-#include "gateway/protocol/chat_completions.h"
+#include "gateway/dialect/chat/chat_completions.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include "tests/fuzz/decoder_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const kvgate::protocol::form::DecodeLimits limits{.stop_strings_max = 4,
-                                                    .stop_string_bytes_max = 16};
+  const kvgate::dialect::form::DecodeLimits limits{.stop_strings_max = 4,
+                                                   .stop_string_bytes_max = 16};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  kvgate::protocol::CheckDecoded(kvgate::protocol::DecodeChatCompletions(body, limits), limits);
+  kvgate::dialect::CheckDecoded(kvgate::dialect::chat::DecodeChatCompletions(body, limits), limits);
   return 0;
 }

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/form/decode_limits.h"
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/completion.h"
+#include "gateway/dialect/form/decode_limits.h"
+#include "gateway/dialect/form/errors.h"
 
 namespace kvgate::protocol {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/utf8.h"
-#include "gateway/protocol/form/field_reader.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/field_reader.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Fuzzes the decoder of the Messages dialect.
-#include "gateway/protocol/messages.h"
+#include "gateway/dialect/messages/messages.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,12 +12,12 @@
 
 namespace {
 
+using kvgate::dialect::form::Endpoint;
 using kvgate::prompt::Mode;
 using kvgate::prompt::OptimizeArgs;
 using kvgate::prompt::Optimizer;
 using kvgate::prompt::Prepared;
 using kvgate::prompt::parse::Rule;
-using kvgate::upstream::wire::Endpoint;
 using nlohmann::json;
 
 void Require(bool holds) {

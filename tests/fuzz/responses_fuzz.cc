@@ -1,11 +1,11 @@
 // Fuzzes the Responses dialect: its decoder, and the prompt that its items make.
-#include "gateway/protocol/responses.h"
+#include "gateway/dialect/responses/responses.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "gateway/protocol/prompt_builder.h"
+#include "gateway/dialect/responses/prompt_builder.h"
 #include "tests/fuzz/decoder_fuzz.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Fuzzes the reader of server-sent events: pieces of any size give the same events as a naive
 // reader that has the whole text.
-#include "gateway/ledger/reply/sse_reader.h"
+#include "gateway/dialect/reply/sse_reader.h"
 
 #include <algorithm>
 #include <cstddef>

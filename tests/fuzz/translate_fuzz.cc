@@ -9,15 +9,15 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/form/errors.h"
-#include "gateway/translate/error_translator.h"
-#include "gateway/translate/reply_translator.h"
-#include "gateway/translate/request_translator.h"
+#include "gateway/dialect/form/errors.h"
+#include "gateway/dialect/reply_translator.h"
+#include "gateway/dialect/request_translator.h"
+#include "gateway/dialect/translate/error_translator.h"
 
 namespace kvgate::translate {
 namespace {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 
 constexpr Dialect kDialects[] = {Dialect::kChatCompletions, Dialect::kResponses,
                                  Dialect::kMessages};
@@ -36,7 +36,7 @@ void Requests(std::string_view body) {
       if (made) {
         if (TranslateRequest(args)->body != made->body) std::abort();
       } else {
-        CheckJson(protocol::form::EncodeError(made.error()));
+        CheckJson(dialect::form::EncodeError(made.error()));
       }
     }
   }

@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data) + 2, size - 2);
   static constexpr std::string_view kCodings[] = {"", "", "", "", "gzip", "zstd", "br", "deflate"};
   const UsageReader::Body body{
-      .endpoint = static_cast<kvgate::upstream::wire::Endpoint>(data[0] % 8),
+      .endpoint = static_cast<kvgate::dialect::form::Endpoint>(data[0] % 8),
       .content_type = (data[0] & 0x80) != 0 ? "text/event-stream" : "application/json",
       .content_encoding = kCodings[data[0] / 8 % 8]};
   const auto whole = Read(text, body, text.size() + 1);

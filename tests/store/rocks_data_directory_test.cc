@@ -242,7 +242,7 @@ TEST(DataDirectory, ADirectoryOfFormatTwoIsTakenOverAsItIs) {
     ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "2"));
   }
   auto directory = DataDirectory::Open(Options(temporary.path())).value();
-  EXPECT_EQ(*directory->meta().Get(MetaTable::kDirectory, "format_version"), "6");
+  EXPECT_EQ(*directory->meta().Get(MetaTable::kDirectory, "format_version"), "7");
   EXPECT_EQ(Read(directory->kv(), chain[1]), Found::kRight);
 }
 

@@ -4,8 +4,12 @@ block holds for system, tools and all turns in front of it. Pure functions.
 Legal: to append, to move cache_control, to remove thinking from the start, the end or everywhere.
 A text is the same as a string and as the only block. Refused: any other change of the prefix, and
 thinking that was removed from the middle.
+
+Gemini's models sign what they thought in a part of the answer. Those of Gemini 3 miss it in the
+calls of the turn that goes on, which are those since the last text of the user; older ones do not.
 """
 
+import base64
 import fnmatch
 import hashlib
 import json
@@ -79,3 +83,38 @@ def add_to(message, dropped, signature):
     message["content"].insert(0, thought)
     if dropped:
         message["input_transformations"] = dropped
+
+
+# --- Gemini ---------------------------------------------------------------------------------------
+
+# What Google's documentation says to send with calls that another model has made.
+GEMINI_DUMMIES = ("context_engineering_is_the_way_to_go", "skip_thought_signature_validator")
+
+
+def gemini_signature(part):
+    """A part without an id has the same signature: a client may leave ids out."""
+    said = part.get("functionCall", {"text": part.get("text")})
+    bound = canonical([said.get("name"), said.get("args"), said.get("text")])
+    return base64.b64encode(b"thought:" + hashlib.sha256(bound.encode()).digest()).decode()
+
+
+def check_gemini(contents, model):
+    """The first call of each answer since the user's last text has its signature, as it was."""
+    def is_text(content):
+        return content.get("role", "user") == "user" and \
+            any("text" in part for part in content["parts"])
+
+    begin = max((at for at, content in enumerate(contents) if is_text(content)), default=0)
+    for number, content in enumerate(contents):
+        signed = [part for part in content["parts"] if "functionCall" in part][:1]
+        for part in signed:
+            found, name = part.get("thoughtSignature"), part["functionCall"]["name"]
+            if found is None and number > begin and model.startswith("gemini-3"):
+                raise BadRequest(
+                    "Function call is missing a thought_signature in functionCall parts. This is "
+                    "required for tools to work correctly, and missing thought_signature may lead "
+                    "to degraded model performance. Additional data, function call "
+                    f"`default_api:{name}` , position {number + 1}. Please refer to "
+                    "https://ai.google.dev/gemini-api/docs/thought-signatures for more details.")
+            if found not in (None, gemini_signature(part), *GEMINI_DUMMIES):
+                raise BadRequest("Thought signature is not valid.")

@@ -17,11 +17,12 @@ TOKEN_BYTES = 4
 
 
 class BadRequest(Exception):
-    """A request that the provider would refuse with a 400."""
+    """A request that the provider would refuse, mostly with a 400."""
 
-    def __init__(self, message, details=None):
+    def __init__(self, message, details=None, status=400):
         super().__init__(message)
         self.details = details
+        self.status = status
 
 
 def rules_of(provider, model):
@@ -146,7 +147,10 @@ def openai_usage(store, body, scope):
     rules = rules_of("openai", model)
     minimum, ttl = rules.get("minimum_tokens", 0), rules.get("ttl_seconds", 300)
     if not has_breakpoints(model):
-        return _by_increments(store, body, scope, rules)
+        rendered = "".join(item[0] for item in openai_items(body)).encode()
+        salts = [body.get(name) for name in OPENAI_SALTS]
+        total, cached, keep = _by_increments(store, rendered, [scope, model, salts], rules)
+        return total, cached, 0, keep
     options = body.get("prompt_cache_options") or {}
     chain = Chain(scope, model, body.get("prompt_cache_key"),
                   [body.get(name) for name in OPENAI_SALTS])
@@ -173,13 +177,12 @@ def openai_usage(store, body, scope):
     return chain.tokens, cached, written, [(p[1], ttl) for p in new]
 
 
-def _by_increments(store, body, scope, rules):
+def _by_increments(store, rendered, scope, rules):
+    """(tokens, cached, what to keep): nobody marks anything, and each increment can be read."""
     step = rules.get("increment_tokens", 128)
-    rendered = "".join(item[0] for item in openai_items(body)).encode()
     total = math.ceil(len(rendered) / TOKEN_BYTES)
     cached, keep, going = 0, [], True
-    salts = [body.get(name) for name in OPENAI_SALTS]
-    running = hashlib.sha256(canonical([scope, body.get("model"), salts]).encode())
+    running = hashlib.sha256(canonical(scope).encode())
     for end in range(step, total + 1, step):
         running.update(rendered[(end - step) * TOKEN_BYTES:end * TOKEN_BYTES])
         key = running.hexdigest()
@@ -187,7 +190,29 @@ def _by_increments(store, body, scope, rules):
         if going:
             cached = end
         keep.append((key, rules.get("ttl_seconds", 300)))
-    return total, cached if cached >= rules.get("minimum_tokens", 0) else 0, 0, keep
+    return total, cached if cached >= rules.get("minimum_tokens", 0) else 0, keep
+
+
+# --- Gemini ---------------------------------------------------------------------------------------
+
+def gemini_text(body):
+    """The prompt in the order in which the cache sees it: tools, system, contents."""
+    texts = [canonical(tool) for tool in body.get("tools") or []]
+    if "systemInstruction" in body:
+        texts.append(canonical(body["systemInstruction"].get("parts")))
+    for content in body.get("contents") or []:
+        texts.append(content.get("role", "user") + ":" + canonical(content.get("parts")))
+    return "".join(texts)
+
+
+def gemini_minimum(model):
+    return rules_of("gemini", model).get("minimum_tokens", 0)
+
+
+def gemini_usage(store, body, model, scope):
+    """(prompt tokens, cached, what to keep): implicit caching, written for nothing."""
+    rendered = gemini_text(body).encode()
+    return _by_increments(store, rendered, [scope, model], rules_of("gemini", model))
 
 
 # --- Anthropic ------------------------------------------------------------------------------------

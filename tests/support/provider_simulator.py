@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A provider to test against: both dialects, their prompt caches, faults on demand, a recorder.
+"""A provider to test against: three dialects, their prompt caches, faults on demand, a recorder.
 
     with Simulator() as provider: … provider.url, provider.requests, provider.faults.append("rst")
     provider_simulator.py [--port N]      prints "listening on http://127.0.0.1:PORT"
@@ -22,6 +22,7 @@ import zlib
 import anthropic_dialect
 import compactions
 import context_edits
+import gemini_service
 import openai_dialect
 import preserved_thinking
 import prompt_cache
@@ -35,6 +36,10 @@ OPENAI = {"/v1/chat/completions": (openai_dialect.chat, openai_dialect.chat_even
           "/v1/responses": (compactions.response, compactions.response_events),
           "/v1/responses/compact": (compactions.compact, None),
           "/v1/embeddings": (openai_dialect.embeddings, None)}
+
+
+def sse(name, data):
+    return (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
 
 
 class Fault:
@@ -68,6 +73,7 @@ class Simulator:
         self.port = port
         self._tls = tls
         self._store = prompt_cache.Store(self.now)
+        self._gemini = gemini_service.Service(self._store, self.now)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = None
@@ -150,10 +156,10 @@ class Simulator:
         try:
             status, headers, body, events = self._compute(request)
         except BadRequest as error:
-            await self._refuse(answer, request, 400, str(error), details=error.details)
+            await self._refuse(answer, request, error.status, str(error), details=error.details)
             return
         if events is not None:
-            await self._stream(answer, events, fault, writer)
+            await self._stream(answer, headers, events, fault, writer)
             return
         if fault.is_("malformed") and fault.argument == "json":
             body = body[:-1]
@@ -202,8 +208,11 @@ class Simulator:
             reset(writer)
         raise Cut
 
-    async def _stream(self, answer, events, fault, writer):
-        headers = EVENTS + self._common_headers(answer.request)
+    async def _stream(self, answer, headers, events, fault, writer):
+        headers = headers + self._common_headers(answer.request)
+        frame, end = sse, ""
+        if self._is_gemini(answer.request):
+            frame, end = gemini_service.framing(answer.request)
         packer = None
         if answer.request.header("x-sim-gzip"):
             packer = zlib.compressobj(wbits=31)
@@ -214,9 +223,9 @@ class Simulator:
             if fault.is_("cut", "rst") and number == int(fault.number()):
                 self._end_by(fault, writer)
             if fault.is_("error_event") and number == int(fault.number()):
-                name, data = "error", self._error_text(answer.request, 529, "Overloaded")
-            event = (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
-            raw = event.encode()
+                status = 503 if self._is_gemini(answer.request) else 529
+                name, data = "error", self._error_text(answer.request, status, "Overloaded")
+            raw = frame(name, data).encode()
             if packer:  # flushed, so that each event can be read when it comes
                 raw = packer.compress(raw) + packer.flush(zlib.Z_SYNC_FLUSH)
             for at in range(0, len(raw), step or len(raw)):
@@ -226,7 +235,9 @@ class Simulator:
             if name == "error":
                 break
         if packer:
-            await answer.piece(packer.flush())
+            await answer.piece(packer.compress(end.encode()) + packer.flush())
+        else:
+            await answer.piece(end.encode())
         await answer.end()
 
     # --- what is answered ------------------------------------------------------------------------
@@ -235,7 +246,13 @@ class Simulator:
     def _is_anthropic(request):
         return bool(request.header("anthropic-version")) or "/messages" in request.path
 
+    @staticmethod
+    def _is_gemini(request):
+        return request.path.startswith("/v1beta/")
+
     def _common_headers(self, request):
+        if self._is_gemini(request):  # Google sends no id of a request
+            return [("server-timing", "gfet4t7; dur=7"), ("x-content-type-options", "nosniff")]
         found = anthropic_dialect.request_id(request.head)
         if self._is_anthropic(request):
             return [("request-id", found), ("anthropic-ratelimit-requests-remaining", "999"),
@@ -243,7 +260,9 @@ class Simulator:
         return [("x-request-id", found), ("openai-processing-ms", "7"),
                 ("x-ratelimit-remaining-requests", "999")]
 
-    def _error_text(self, request, status, message, details=None):
+    def _error_text(self, request, status, message, details=None, retry_after=""):
+        if self._is_gemini(request):
+            return gemini_service.error_text(request, status, message, details, retry_after)
         if self._is_anthropic(request):
             return json.dumps(anthropic_dialect.error_body(status, message, details))
         return json.dumps(openai_dialect.error_body(status, message))
@@ -253,11 +272,13 @@ class Simulator:
         if retry_after:
             headers += [("retry-after", retry_after), ("retry-after-ms", retry_after + "000"),
                         ("x-should-retry", "true" if status in (429, 529) else "false")]
-        text = self._error_text(request, status, message, details)
+        text = self._error_text(request, status, message, details, retry_after)
         await answer.whole(status, headers, text.encode())
 
     def _compute(self, request):
         """(status, headers, body, None), or (200, …, None, events)."""
+        if self._is_gemini(request):
+            return self._gemini.answer(request, self.thinks)
         credential = request.header("x-api-key") or request.header("authorization")
         if not credential:
             return 401, JSON, self._error_text(request, 401, "No credential.").encode(), None

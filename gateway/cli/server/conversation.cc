@@ -11,16 +11,16 @@
 
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::cli::server {
 namespace {
 
-using protocol::form::Message;
+using dialect::form::Message;
 
 std::string ChatBody(const std::vector<Message>& messages, const AnswerOptions& options) {
   std::string body;
-  protocol::form::JsonWriter json(body);
+  dialect::form::JsonWriter json(body);
   json.BeginObject().Key("model").String(options.model).Key("stream").Bool(true);
   json.Key("stream_options").BeginObject().Key("include_usage").Bool(true).EndObject();
   json.Key("max_tokens").Integer(options.max_tokens);
@@ -118,7 +118,7 @@ class LocalAnswerer final : public Answerer {
   Result<AnswerCost> Answer(const std::vector<Message>& messages, const OnText& on_text,
                             const std::atomic<bool>& stop) override {
     Watch watch;
-    protocol::form::CompletionRequest request;
+    dialect::form::CompletionRequest request;
     request.prompt = messages;
     request.max_tokens = options_.max_tokens;
     request.temperature = options_.temperature;
@@ -126,11 +126,11 @@ class LocalAnswerer final : public Answerer {
     KVGATE_TRY(const auto stream,
                provider_.Run({.request = request, .tenant = {}, .wake = [&bell] { bell.Ring(); }}));
     while (!stop.load()) {
-      for (const protocol::form::CompletionEvent& event : stream->Take()) {
-        if (const auto* delta = std::get_if<protocol::form::DeltaEvent>(&event)) {
+      for (const dialect::form::CompletionEvent& event : stream->Take()) {
+        if (const auto* delta = std::get_if<dialect::form::DeltaEvent>(&event)) {
           watch.OnText();
           on_text(delta->text);
-        } else if (const auto* finish = std::get_if<protocol::form::FinishEvent>(&event)) {
+        } else if (const auto* finish = std::get_if<dialect::form::FinishEvent>(&event)) {
           if (finish->error) return *finish->error;
           return watch.Stop({.prompt_tokens = finish->stats.num_prompt_tokens,
                              .cached_tokens = finish->stats.num_cached_tokens,

@@ -10,8 +10,8 @@
 
 #include "base/result.h"
 #include "gateway/cli/server/event_stream.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/local/local.h"
-#include "gateway/protocol/form/completion.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli::server {
@@ -40,7 +40,7 @@ class Answerer {
  public:
   virtual ~Answerer() = default;
   using OnText = std::function<void(std::string_view)>;
-  virtual Result<AnswerCost> Answer(const std::vector<protocol::form::Message>& messages,
+  virtual Result<AnswerCost> Answer(const std::vector<dialect::form::Message>& messages,
                                     const OnText& on_text, const std::atomic<bool>& stop) = 0;
 };
 

@@ -44,6 +44,8 @@ struct ReplyScanner::Known {
 // Rows of one node must be adjacent, because KnownIn returns them as a range.
 const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kTop, "usage", What::kObject, Node::kUsage, {}},
+    {Node::kTop, "usageMetadata", What::kObject, Node::kUsage, {}},
+    {Node::kTop, "modelVersion", What::kModel, Node::kNone, {}},
     {Node::kTop, "response", What::kObject, Node::kResponse, {}},
     {Node::kTop, "message", What::kObject, Node::kMessage, {}},
     {Node::kTop, "model", What::kModel, Node::kNone, {}},
@@ -82,6 +84,13 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kUsage, "cache_read_input_tokens", What::kCount, Node::kNone, UsageField::kCacheRead},
     {Node::kUsage, "cache_creation_input_tokens", What::kCount, Node::kNone,
      UsageField::kCacheCreation},
+    {Node::kUsage, "promptTokenCount", What::kCount, Node::kNone, UsageField::kPromptTokenCount},
+    {Node::kUsage, "candidatesTokenCount", What::kCount, Node::kNone,
+     UsageField::kCandidatesTokens},
+    {Node::kUsage, "thoughtsTokenCount", What::kCount, Node::kNone, UsageField::kThoughtsTokens},
+    {Node::kUsage, "cachedContentTokenCount", What::kCount, Node::kNone,
+     UsageField::kCachedContent},
+    {Node::kUsage, "totalTokenCount", What::kCount, Node::kNone, UsageField::kTotalTokens},
     {Node::kPromptDetails, "cached_tokens", What::kCount, Node::kNone, UsageField::kPromptCached},
     {Node::kPromptDetails, "cache_write_tokens", What::kCount, Node::kNone,
      UsageField::kPromptCacheWrite},

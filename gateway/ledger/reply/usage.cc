@@ -27,7 +27,11 @@ constexpr std::array<std::string_view, kNumUsageFields> kNames = {
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
     "cache_creation.ephemeral_5m_input_tokens",
-    "cache_creation.ephemeral_1h_input_tokens"};
+    "cache_creation.ephemeral_1h_input_tokens",
+    "promptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount"};
 
 // Returns the first of the fields that was reported.
 std::optional<int64_t> FirstOf(const ReportedUsage& reported,
@@ -38,11 +42,11 @@ std::optional<int64_t> FirstOf(const ReportedUsage& reported,
   return std::nullopt;
 }
 
-bool IsExclusive(const ReportedUsage& reported, upstream::wire::Endpoint endpoint) {
-  if (endpoint == upstream::wire::Endpoint::kMessages) return true;
+bool IsExclusive(const ReportedUsage& reported, dialect::form::Endpoint endpoint) {
+  if (endpoint == dialect::form::Endpoint::kMessages) return true;
   // For an unknown endpoint: these two names stand beside exclusive counts only, unless a gateway
   // adds them to "prompt_tokens".
-  return endpoint == upstream::wire::Endpoint::kOther && !reported.Get(UsageField::kPromptTokens) &&
+  return endpoint == dialect::form::Endpoint::kOther && !reported.Get(UsageField::kPromptTokens) &&
          FirstOf(reported, {UsageField::kCacheRead, UsageField::kCacheCreation}).has_value();
 }
 
@@ -74,23 +78,31 @@ bool ReportedUsage::empty() const {
 }
 
 std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
-                                    upstream::wire::Endpoint endpoint) {
+                                    dialect::form::Endpoint endpoint) {
   TokenUsage usage;
   std::optional<int64_t> input =
-      FirstOf(reported, {UsageField::kPromptTokens, UsageField::kInputTokens});
-  const std::optional<int64_t> output =
-      FirstOf(reported, {UsageField::kCompletionTokens, UsageField::kOutputTokens});
+      FirstOf(reported,
+              {UsageField::kPromptTokens, UsageField::kInputTokens, UsageField::kPromptTokenCount});
+  std::optional<int64_t> output = FirstOf(
+      reported,
+      {UsageField::kCompletionTokens, UsageField::kOutputTokens, UsageField::kCandidatesTokens});
+  // Gemini counts thoughts beside the answer, all others in it.
+  if (const auto thoughts = reported.Get(UsageField::kThoughtsTokens)) {
+    output = output.value_or(0) + *thoughts;
+  }
   const std::optional<int64_t> hit = reported.Get(UsageField::kCacheHit);
   const std::optional<int64_t> miss = reported.Get(UsageField::kCacheMiss);
   if (!input && hit && miss) input = *hit + *miss;
   if (!input && !output) return std::nullopt;
   usage.output_tokens = output.value_or(0);
   usage.reasoning_tokens =
-      FirstOf(reported, {UsageField::kCompletionReasoning, UsageField::kOutputReasoning})
+      FirstOf(reported, {UsageField::kCompletionReasoning, UsageField::kOutputReasoning,
+                         UsageField::kThoughtsTokens})
           .value_or(0);
-  usage.cache_read_tokens = FirstOf(reported, {UsageField::kPromptCached, UsageField::kInputCached,
-                                               UsageField::kCacheHit, UsageField::kCacheRead})
-                                .value_or(0);
+  usage.cache_read_tokens =
+      FirstOf(reported, {UsageField::kPromptCached, UsageField::kInputCached, UsageField::kCacheHit,
+                         UsageField::kCacheRead, UsageField::kCachedContent})
+          .value_or(0);
   const std::optional<int64_t> write =
       FirstOf(reported, {UsageField::kPromptCacheWrite, UsageField::kInputCacheWrite});
   if (write) {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::ledger::reply {
 
@@ -35,6 +35,10 @@ enum class UsageField : uint8_t {
   kCacheCreation,        // cache_creation_input_tokens
   kCacheCreation5m,      // cache_creation.ephemeral_5m_input_tokens
   kCacheCreation1h,      // cache_creation.ephemeral_1h_input_tokens
+  kPromptTokenCount,     // usageMetadata.promptTokenCount
+  kCandidatesTokens,     // usageMetadata.candidatesTokenCount, without thoughts
+  kThoughtsTokens,       // usageMetadata.thoughtsTokenCount
+  kCachedContent,        // usageMetadata.cachedContentTokenCount, part of the prompt's
   kCount,
 };
 inline constexpr size_t kNumUsageFields = static_cast<size_t>(UsageField::kCount);
@@ -78,6 +82,6 @@ struct TokenUsage {
 // Returns nullopt if neither an input nor an output count was reported. If the cached parts exceed
 // the input count, that count is taken as an exclusive one.
 std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
-                                    upstream::wire::Endpoint endpoint);
+                                    dialect::form::Endpoint endpoint);
 
 }  // namespace kvgate::ledger::reply

@@ -9,17 +9,18 @@
 #include <optional>
 #include <string_view>
 
+#include "gateway/dialect/reply/sse_reader.h"
 #include "gateway/ledger/reply/reply_scanner.h"
-#include "gateway/ledger/reply/sse_reader.h"
 #include "gateway/ledger/reply/usage.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::ledger::reply {
 
-class UsageReader final : private SseSink, private upstream::wire::ContentDecoder::Sink {
+class UsageReader final : private dialect::reply::SseSink,
+                          private upstream::wire::ContentDecoder::Sink {
  public:
   struct Body {
-    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
     std::string_view content_type;
     std::string_view content_encoding;
   };
@@ -43,12 +44,12 @@ class UsageReader final : private SseSink, private upstream::wire::ContentDecode
   void OnEventEnd() override;
   void Merge();
 
-  const upstream::wire::Endpoint endpoint_;
+  const dialect::form::Endpoint endpoint_;
   bool events_ = false;
   std::string_view unreadable_;  // a literal
   uint64_t num_events_ = 0;
   std::unique_ptr<upstream::wire::ContentDecoder> decoder_;  // null if the body is not encoded
-  SseReader sse_{*this};
+  dialect::reply::SseReader sse_{*this};
   ReplyScanner scanner_;
   ReplyFacts facts_;
 };

@@ -21,7 +21,7 @@ void RecentModels::Add(int64_t time_us, const Name& name, const Bucket& bucket) 
 }
 
 void RecentModels::Write(int64_t now_us, std::optional<std::string_view> tenant,
-                         protocol::form::JsonWriter& json) const {
+                         dialect::form::JsonWriter& json) const {
   std::map<std::pair<std::string, std::string>, Bucket> sums;
   const int64_t oldest = now_us / kMinuteUs - kMinutes;
   for (const auto& [minute, names] : minutes_) {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/rollup/bucket.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::ledger::rollup {
 
@@ -29,7 +29,7 @@ class RecentModels {
   // Writes an array: {"model", "upstream", "requests", "ttft_us", "tpot_us",
   // "output_tokens_per_second"}; of one tenant if it is given.
   void Write(int64_t now_us, std::optional<std::string_view> tenant,
-             protocol::form::JsonWriter& json) const;
+             dialect::form::JsonWriter& json) const;
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;  // model, upstream, tenant

@@ -13,7 +13,7 @@
 namespace kvgate::ledger::rollup {
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using store::meta::MetaTable;
 
 // How far an overview looks back that says nothing of it.

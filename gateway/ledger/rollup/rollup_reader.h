@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/rollup/bucket.h"
 #include "gateway/ledger/rollup/rollup_key.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "store/meta/meta_store.h"
 
 namespace kvgate::ledger::rollup {
@@ -43,8 +43,8 @@ inline constexpr size_t kRowsMax = 50'000;
 Result<Rows> ReadRollups(const store::meta::MetaStore& meta, const Query& query, int64_t now_us);
 
 // Writes {"step", "by", "from_us", "to_us", "data": […]}, with the fields that the dimension has.
-void WriteRollups(const Query& query, const Rows& rows, protocol::form::JsonWriter& json);
+void WriteRollups(const Query& query, const Rows& rows, dialect::form::JsonWriter& json);
 // Writes {"p50", "p90", "p99"}; null if nothing was counted.
-void WritePercentiles(const Histogram& histogram, protocol::form::JsonWriter& json);
+void WritePercentiles(const Histogram& histogram, dialect::form::JsonWriter& json);
 
 }  // namespace kvgate::ledger::rollup

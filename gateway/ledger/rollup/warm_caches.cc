@@ -33,7 +33,7 @@ void WarmCaches::Note(WarmCache cache) {
 }
 
 void WarmCaches::Write(int64_t now_us, std::optional<std::string_view> tenant,
-                       protocol::form::JsonWriter& json) const {
+                       dialect::form::JsonWriter& json) const {
   std::vector<const WarmCache*> warm;
   for (const auto& [key, cache] : caches_) {
     if (cache.expires_us > now_us && (!tenant || cache.tenant == *tenant)) warm.push_back(&cache);

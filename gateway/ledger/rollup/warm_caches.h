@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::ledger::rollup {
 
@@ -37,7 +37,7 @@ class WarmCaches {
   // Writes those that are warm as an array, the soonest to go cold first; one tenant's if it is
   // given.
   void Write(int64_t now_us, std::optional<std::string_view> tenant,
-             protocol::form::JsonWriter& json) const;
+             dialect::form::JsonWriter& json) const;
 
  private:
   using Key = std::pair<std::string, std::string>;  // conversation, upstream

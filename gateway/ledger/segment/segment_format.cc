@@ -78,7 +78,7 @@ std::optional<std::vector<RecordSegment>> DecodeSegments(std::string_view bytes)
   return segments;
 }
 
-void WriteSegments(std::span<const RecordSegment> segments, protocol::form::JsonWriter& json) {
+void WriteSegments(std::span<const RecordSegment> segments, dialect::form::JsonWriter& json) {
   const auto write = [&](std::string_view key, std::string_view text) {
     if (!text.empty()) json.Key(key).String(text.substr(0, kTextBytesMax));
   };

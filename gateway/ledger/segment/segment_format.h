@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/segment/record_segment.h"
-#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::ledger::segment {
 
@@ -19,6 +19,6 @@ std::string EncodeSegments(std::span<const RecordSegment> segments);
 // Returns nullopt if the bytes are none, or of an unknown version.
 std::optional<std::vector<RecordSegment>> DecodeSegments(std::string_view bytes);
 // Writes an array.
-void WriteSegments(std::span<const RecordSegment> segments, protocol::form::JsonWriter& json);
+void WriteSegments(std::span<const RecordSegment> segments, dialect::form::JsonWriter& json);
 
 }  // namespace kvgate::ledger::segment

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 
 namespace kvgate::local::embeddings {
 namespace {
@@ -79,8 +79,8 @@ bool EmbeddingProvider::Serves(std::string_view model) const {
 }
 
 // A text stands between the model's special tokens, as its file says; tokens are taken as they are.
-Result<std::vector<TokenId>> EmbeddingProvider::Encode(const protocol::EmbeddingInput& input,
-                                                       const std::string& path) const {
+Result<std::vector<TokenId>> EmbeddingProvider::Encode(
+    const dialect::embeddings::EmbeddingInput& input, const std::string& path) const {
   if (const auto* const text = std::get_if<std::string>(&input)) {
     std::vector<TokenId> tokens = parts_.tokenizer->Encode(*text, {});
     if (tokens.empty()) return Invalid(fmt::format("'{}' has no tokens.", path), path);
@@ -111,7 +111,7 @@ Result<std::unique_ptr<EmbeddingRun>> EmbeddingProvider::Start(const Args& args)
   // What is too much is refused before all of it has been encoded.
   const size_t tokens_max = parts_.embedder->options().request_tokens_max;
   for (size_t i = 0; i < args.inputs.size(); ++i) {
-    const std::string path = protocol::EmbeddingInputPath(args.is_list, i);
+    const std::string path = dialect::embeddings::EmbeddingInputPath(args.is_list, i);
     KVGATE_TRY(std::vector<TokenId> tokens, Encode(args.inputs[i], path));
     if (tokens.size() > static_cast<size_t>(context_tokens())) {
       return Invalid(fmt::format("'{}' has {} tokens; the model '{}' takes {} of a text at most.",
@@ -119,8 +119,8 @@ Result<std::unique_ptr<EmbeddingRun>> EmbeddingProvider::Start(const Args& args)
                      path);
     }
     if (args.prompt_tokens_max > 0 && std::ssize(tokens) > args.prompt_tokens_max) {
-      return protocol::form::PromptLimitError(
-          protocol::form::Dialect::kChatCompletions,
+      return dialect::form::PromptLimitError(
+          dialect::form::Dialect::kChatCompletions,
           {.num_tokens = std::ssize(tokens), .tokens_max = args.prompt_tokens_max});
     }
     run->num_tokens_ += tokens.size();
@@ -142,7 +142,7 @@ Result<std::unique_ptr<EmbeddingRun>> EmbeddingProvider::Start(const Args& args)
 
 Result<Vectors> EmbeddingProvider::Embed(const std::vector<std::string>& texts,
                                          std::string tenant) const {
-  std::vector<protocol::EmbeddingInput> inputs(texts.begin(), texts.end());
+  std::vector<dialect::embeddings::EmbeddingInput> inputs(texts.begin(), texts.end());
   if (inputs.empty()) return Vectors{.dimensions = static_cast<size_t>(dimensions())};
   std::mutex mutex;
   std::condition_variable done;

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "engine/embed/embedder.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "gateway/protocol/embeddings.h"
+#include "gateway/dialect/embeddings/embeddings.h"
 
 namespace kvgate::local::embeddings {
 
@@ -73,7 +73,7 @@ class EmbeddingProvider {
   int context_tokens() const { return parts_.embedder->info().context_tokens; }
 
   struct Args {
-    const std::vector<protocol::EmbeddingInput>& inputs;  // not empty
+    const std::vector<dialect::embeddings::EmbeddingInput>& inputs;  // not empty
     bool is_list = true;              // errors say which of the inputs they are about
     int dimensions = 0;               // of the vectors: the first ones, scaled anew; 0: all
     std::string tenant = {};          // whose turn it takes
@@ -89,7 +89,7 @@ class EmbeddingProvider {
   Result<Vectors> Embed(const std::vector<std::string>& texts, std::string tenant) const;
 
  private:
-  Result<std::vector<TokenId>> Encode(const protocol::EmbeddingInput& input,
+  Result<std::vector<TokenId>> Encode(const dialect::embeddings::EmbeddingInput& input,
                                       const std::string& path) const;
 
   const Parts parts_;

@@ -63,10 +63,10 @@ std::array<Section, 3> RenderOrder(bool tools_after_system) {
   return order;
 }
 
-CacheEffects CacheEffectsOf(std::string_view provider, upstream::wire::Endpoint endpoint,
+CacheEffects CacheEffectsOf(std::string_view provider, dialect::form::Endpoint endpoint,
                             const ledger::CacheRules* rules) {
-  const bool is_messages = endpoint == upstream::wire::Endpoint::kMessages ||
-                           endpoint == upstream::wire::Endpoint::kCountTokens;
+  const bool is_messages = endpoint == dialect::form::Endpoint::kMessages ||
+                           endpoint == dialect::form::Endpoint::kCountTokens;
   const auto known = std::find_if(std::begin(kRows), std::end(kRows), [&](const CacheEffects& row) {
     return row.provider == provider;
   });

@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::prompt::diagnose {
 
@@ -33,7 +33,7 @@ std::array<parse::Section, 3> RenderOrder(bool tools_after_system);
 
 // `rules` are those of the model's row. If they are null or the provider is unknown, the result is
 // what most servers of that endpoint's dialect do.
-CacheEffects CacheEffectsOf(std::string_view provider, upstream::wire::Endpoint endpoint,
+CacheEffects CacheEffectsOf(std::string_view provider, dialect::form::Endpoint endpoint,
                             const ledger::CacheRules* rules);
 
 }  // namespace kvgate::prompt::diagnose

@@ -54,7 +54,7 @@ struct SentRequest {
   int64_t time_us = 0;
   std::string upstream;
   std::string model;
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   SentSegments segments;
   std::vector<SentParameter> parameters;  // those that affect caching or meaning
   bool holds_history = true;              // false: it holds only the new turns

@@ -18,13 +18,22 @@ enum Field : uint8_t {
   kCacheControl,
   kBreakpoint,
   kKvgateSource,
+  kParts,
+  kThought,
   kOther,
 };
 constexpr std::array<std::string_view, kOther> kFieldNames = {
-    "type",         "role",          "name",
-    "text",         "content",       "output",
-    "tool_calls",   "cache_control", "prompt_cache_breakpoint",
-    "kvgate_source"};
+    "type",          "role",          "name",
+    "text",          "content",       "output",
+    "tool_calls",    "cache_control", "prompt_cache_breakpoint",
+    "kvgate_source", "parts",         "thought"};
+
+// The members that say what a part of Gemini's is, in both of their spellings.
+constexpr std::string_view kPartNames[] = {
+    "functionCall",      "function_call",       "functionResponse",
+    "function_response", "inlineData",          "inline_data",
+    "fileData",          "file_data",           "executableCode",
+    "executable_code",   "codeExecutionResult", "code_execution_result"};
 
 // Length and first letter rule out most names without a string comparison.
 Field FieldOf(std::string_view raw) {
@@ -49,6 +58,10 @@ Field FieldOf(std::string_view raw) {
       return is(kBreakpoint);
     case 13 << 8 | 'k':
       return is(kKvgateSource);
+    case 5 << 8 | 'p':
+      return is(kParts);
+    case 7 << 8 | 't':
+      return is(kThought);
     default:
       break;
   }
@@ -87,7 +100,8 @@ class Reader {
       return false;
     }
     if (field != kOther) seen_.set(field);
-    if (field == kContent && blocks_ != nullptr && scanner_.Peek() == '[') return Blocks();
+    const bool is_list = field == kContent || (field == kParts && !object_.has_content);
+    if (is_list && blocks_ != nullptr && scanner_.Peek() == '[') return Blocks();
     const std::optional<Span> value = scanner_.Value();
     if (!value) return false;
     const bool is_name = field == kType || field == kRole;
@@ -97,6 +111,7 @@ class Reader {
     }
     if (!Lifted(field, name, *value)) {
       kept_ = true;
+      if (field == kOther) KeepPart(name.span.In(body_), *value);
       Keep(field, *value);
     }
     return true;
@@ -130,6 +145,13 @@ class Reader {
     return object_.breakpoint.has_value();
   }
 
+  void KeepPart(std::string_view name, Span value) {
+    if (value.In(body_).front() != '{') return;
+    for (const std::string_view known : kPartNames) {
+      if (name == known) object_.part = known;
+    }
+  }
+
   void Keep(Field field, Span value) {
     const std::string_view text = Unquoted(value.In(body_));
     const bool is_string = value.In(body_).front() == '"';
@@ -138,6 +160,7 @@ class Reader {
     if (field == kName) object_.name = text;
     if (field == kToolCalls) object_.has_tool_calls = value.In(body_).front() == '[';
     if (field == kContent) object_.has_content = true;
+    if (field == kThought) object_.is_thought = value.In(body_) == "true";
     const bool holds_text = field == kText || field == kContent || field == kOutput;
     if (holds_text && is_string) object_.text = value;
   }

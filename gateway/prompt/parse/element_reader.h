@@ -22,14 +22,16 @@ struct ReadObject {
   Span blocks;                             // content, if it is a list of objects
   bool has_content = false;
   bool has_tool_calls = false;
+  std::string_view part;  // of Gemini: the member that says what it is, "functionCall"
+  bool is_thought = false;  // of Gemini: its text is the model's thought
   std::optional<Breakpoint> breakpoint;
   Span breakpoint_span;
   Span source_span;
 };
 
-// Reads the object in front of the scanner. If its content is a list of objects, they are added to
-// `blocks`; if `blocks` is null, the content is not read. Returns an empty string on success, else
-// the reason for the failure.
+// Reads the object in front of the scanner. If its content (Gemini's: its parts) is a list of
+// objects, they are added to `blocks`; if `blocks` is null, the content is not read. Returns an
+// empty string on success, else the reason for the failure.
 std::string ReadElement(std::string_view body, JsonScanner& scanner, ReadObject& object,
                         std::vector<ReadObject>* blocks);
 

@@ -13,7 +13,7 @@
 namespace kvgate::prompt::parse {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 constexpr std::string_view kSource = "prompt.layout";
 
@@ -21,6 +21,8 @@ constexpr std::string_view kSource = "prompt.layout";
 struct Fields {
   std::string_view system;    // empty: the system prompt stands among the messages
   std::string_view messages;  // the list of turns
+  // Another spelling of `system`. Where there is one, that is one object with parts, as a turn is.
+  std::string_view system_too = {};
 };
 std::optional<Fields> FieldsOf(Endpoint endpoint) {
   switch (endpoint) {
@@ -31,6 +33,9 @@ std::optional<Fields> FieldsOf(Endpoint endpoint) {
     case Endpoint::kMessages:
     case Endpoint::kCountTokens:
       return Fields{"system", "messages"};
+    case Endpoint::kGenerateContent:
+    case Endpoint::kCountContent:
+      return Fields{"systemInstruction", "contents", "system_instruction"};
     default:
       return std::nullopt;
   }
@@ -82,8 +87,9 @@ class RequestLayoutReader {
   bool Member(const JsonScanner::Name& name) {
     const std::string_view raw = name.span.In(body_);
     const uint32_t begin = name.span.begin - 1;
-    const std::array<std::string_view, 4> fields = {"tools", fields_.system, fields_.messages,
-                                                    "model"};
+    const bool is_other = !fields_.system_too.empty() && NameIs(raw, fields_.system_too);
+    const std::array<std::string_view, 4> fields = {
+        "tools", is_other ? fields_.system_too : fields_.system, fields_.messages, "model"};
     for (size_t i = 0; i < fields.size(); ++i) {
       const std::string_view field = fields[i];
       if (field.empty() || !NameIs(raw, field)) continue;
@@ -122,8 +128,11 @@ class RequestLayoutReader {
     const uint32_t begin = scanner_.at();
     const bool is_tools = field == "tools";
     bool read = false;
+    const bool is_system = !is_tools && field != fields_.messages;
     if (first == '[') {
       read = List(field);
+    } else if (first == '{' && is_system && !fields_.system_too.empty()) {
+      read = Instruction(field);
     } else if (const std::optional<Span> value = scanner_.Value(); value) {
       read = value->In(body_) == "null" || (!is_tools && first == '"');
       if (first == '"' && !is_tools) AddString(field, *value);
@@ -134,6 +143,17 @@ class RequestLayoutReader {
      : field == fields_.messages ? layout_.messages
                                  : layout_.system) = span;
     return read;
+  }
+
+  // Reads the one object that is the whole system prompt.
+  bool Instruction(std::string_view field) {
+    ReadObject object;
+    blocks_.clear();
+    why_ = ReadElement(body_, scanner_, object, &blocks_);
+    if (!why_.empty()) return false;
+    object.role = {};  // clients write "user" there
+    AddElement({Section::kSystem, field, -1, -1}, object, blocks_);
+    return true;
   }
 
   void AddString(std::string_view field, Span value) {
@@ -369,8 +389,8 @@ std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max) {
   return std::make_shared<SegmentMemo>(entries_max);
 }
 
-Result<RequestLayout> ReadRequestLayout(Endpoint endpoint, std::string_view body,
-                                        SegmentMemo& memo) {
+Result<RequestLayout> ReadRequestLayout(Endpoint endpoint, std::string_view body, SegmentMemo& memo,
+                                        std::string_view model) {
   const std::optional<Fields> fields = FieldsOf(endpoint);
   if (!fields) {
     return MakeError(ErrorCode::kInvalidArgument, kSource, "not an endpoint with a prompt");
@@ -380,23 +400,29 @@ Result<RequestLayout> ReadRequestLayout(Endpoint endpoint, std::string_view body
   }
   RequestLayout layout;
   layout.endpoint = endpoint;
+  layout.model = model;
   RequestLayoutReader reader(body, *fields, memo, std::numeric_limits<size_t>::max(), layout);
   KVGATE_TRY_VOID(reader.Run());
   return layout;
 }
 
 std::optional<RequestLayout> ReadKnownLayout(Endpoint endpoint, std::string_view body,
-                                             SegmentMemo& memo, size_t new_bytes_max) {
+                                             SegmentMemo& memo, size_t new_bytes_max,
+                                             std::string_view model) {
   const std::optional<Fields> fields = FieldsOf(endpoint);
   if (!fields || body.size() > std::numeric_limits<uint32_t>::max()) return std::nullopt;
   RequestLayout layout;
   layout.endpoint = endpoint;
+  layout.model = model;
   RequestLayoutReader reader(body, *fields, memo, new_bytes_max, layout);
   if (!reader.Run()) return std::nullopt;
   return layout;
 }
 
 bool HoldsHistory(std::string_view body, const RequestLayout& layout) {
+  if (layout.endpoint == Endpoint::kGenerateContent) {
+    return layout.Find("cachedContent") == nullptr && layout.Find("cached_content") == nullptr;
+  }
   if (layout.endpoint != Endpoint::kResponses) return true;
   for (const std::string_view name : {"previous_response_id", "conversation"}) {
     const Parameter* parameter = layout.Find(name);
@@ -408,7 +434,10 @@ bool HoldsHistory(std::string_view body, const RequestLayout& layout) {
 std::string PathOf(const Place& place) {
   std::string path(place.field);
   if (place.element >= 0) path += "[" + std::to_string(place.element) + "]";
-  if (place.block >= 0) path += ".content[" + std::to_string(place.block) + "]";
+  const bool has_parts = place.field == "contents" || place.field.starts_with("system_") ||
+                         place.field == "systemInstruction";
+  const std::string_view list = has_parts ? ".parts[" : ".content[";
+  if (place.block >= 0) path.append(list).append(std::to_string(place.block)).append("]");
   return path;
 }
 

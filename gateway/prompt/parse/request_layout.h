@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::prompt::parse {
 
@@ -28,7 +28,7 @@ struct Parameter {
 };
 
 struct RequestLayout {
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   std::vector<Segment> segments;                       // in render order: tools, system, messages
   std::vector<Parameter> parameters;                   // all other fields, in the body's order
   Span object;                                         // the body from { to }
@@ -44,16 +44,17 @@ struct RequestLayout {
 class SegmentMemo;
 std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max);
 
-// Reads Chat Completions, Responses and Messages (and count_tokens). Fails with kInvalidArgument if
-// the body is no JSON object, repeats a field that matters here, or has an unknown form. Such a
-// body is forwarded unchanged, and no statement is made about it.
-Result<RequestLayout> ReadRequestLayout(upstream::wire::Endpoint endpoint, std::string_view body,
-                                        SegmentMemo& memo);
+// Reads Chat Completions, Responses, Messages (and count_tokens) and Gemini's generateContent,
+// whose path names the `model` instead of the body. Fails with kInvalidArgument if the body is no
+// JSON object, repeats a field that matters here, or has an unknown form. Such a body is forwarded
+// unchanged, and no statement is made about it.
+Result<RequestLayout> ReadRequestLayout(dialect::form::Endpoint endpoint, std::string_view body,
+                                        SegmentMemo& memo, std::string_view model = {});
 // The same for a body of which the memo knows all but `new_bytes_max` bytes; nullopt for any other
 // one, found at little cost.
-std::optional<RequestLayout> ReadKnownLayout(upstream::wire::Endpoint endpoint,
+std::optional<RequestLayout> ReadKnownLayout(dialect::form::Endpoint endpoint,
                                              std::string_view body, SegmentMemo& memo,
-                                             size_t new_bytes_max);
+                                             size_t new_bytes_max, std::string_view model = {});
 
 // Returns true if the body holds the earlier turns. If false, the provider holds them: the body
 // names them by the id of a response or conversation, and holds only the new turns.

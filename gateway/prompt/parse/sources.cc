@@ -98,10 +98,28 @@ std::string_view SourceName(Source source) {
   return kNames[static_cast<size_t>(source)];
 }
 
+namespace {
+
+// A part of Gemini's has no type: one of its members says what it is.
+Content ContentOfPart(const ReadObject& object) {
+  const std::string_view part = object.part;
+  if (part.starts_with("functionCall") || part == "function_call") return Content::kToolCall;
+  if (part.starts_with("functionResponse") || part == "function_response") {
+    return Content::kToolResult;
+  }
+  if (part.starts_with("executable")) return Content::kToolCall;
+  if (part.starts_with("code")) return Content::kToolResult;
+  if (!part.empty()) return Content::kMedia;
+  if (object.is_thought) return Content::kThinking;
+  return object.text.empty() ? Content::kOther : Content::kText;
+}
+
+}  // namespace
+
 Role RoleOf(const Place& place, const ReadObject& object) {
   if (place.section == Section::kTools) return Role::kNone;
   if (object.role == "user") return Role::kUser;
-  if (object.role == "assistant") return Role::kAssistant;
+  if (object.role == "assistant" || object.role == "model") return Role::kAssistant;
   if (object.role == "developer") return Role::kDeveloper;
   if (object.role == "tool" || object.role == "function" || IsResult(object.type)) {
     return Role::kTool;
@@ -119,6 +137,7 @@ Content ContentOf(const Place& place, const ReadObject& object) {
     return Content::kToolResult;
   }
   if (IsCall(object.type) || object.has_tool_calls) return Content::kToolCall;
+  if (place.block >= 0 && object.type.empty()) return ContentOfPart(object);
   const bool is_turn = !object.role.empty();
   const bool is_text = IsOneOf(object.type, {"text", "input_text", "output_text", "refusal"});
   if (is_text || (is_turn && !object.text.empty())) return Content::kText;

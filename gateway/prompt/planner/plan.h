@@ -19,9 +19,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::prompt::planner {
 
@@ -44,7 +44,7 @@ struct PlanArgs {
   std::string_view upstream;  // its name
   std::string_view provider;  // "anthropic", "openai", "deepseek", "xai" …
   std::string_view model;
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;
   const ledger::PriceRow* row = nullptr;  // of the model; null: its rules are unknown
   bool ttl_supported = true;              // of the upstream; false: breakpoints lose their ttl
   std::span<const PlanSegment> segments;

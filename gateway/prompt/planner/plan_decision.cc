@@ -14,10 +14,10 @@
 namespace kvgate::prompt::planner {
 namespace {
 
+using dialect::form::Endpoint;
 using ledger::BreakpointSyntax;
 using ledger::CacheKeyUse;
 using ledger::CacheRules;
-using upstream::wire::Endpoint;
 
 constexpr double kMicroseconds = 1e6;
 constexpr size_t kVolatilePrefixesMax = 64;

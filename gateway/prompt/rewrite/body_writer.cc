@@ -25,7 +25,7 @@ using parse::Span;
 
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 bool InOneList(const Segment& a, const Segment& b) {
   if (a.place.field != b.place.field || (a.place.block < 0) != (b.place.block < 0)) return false;

@@ -9,10 +9,10 @@
 
 namespace kvgate::prompt::rewrite {
 
+using dialect::form::Endpoint;
 using parse::Edit;
 using parse::Segment;
 using parse::Span;
-using upstream::wire::Endpoint;
 
 namespace {
 

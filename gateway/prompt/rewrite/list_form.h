@@ -27,7 +27,7 @@ struct ListForm {
 ListForm ListFormOf(const Draft& draft, const DraftSegment& segment);
 
 // Returns the string form of `list`, the bytes of such a list with its breakpoint's offset.
-std::string StringFormOf(upstream::wire::Endpoint endpoint, std::string_view list,
+std::string StringFormOf(dialect::form::Endpoint endpoint, std::string_view list,
                          uint32_t breakpoint_at);
 
 // What a string is to the plan. A string and the list that it became are the same, and its words

@@ -9,9 +9,9 @@
 
 namespace kvgate::prompt::rewrite {
 
+using dialect::form::Endpoint;
 using ledger::SystemTurn;
 using parse::Role;
-using upstream::wire::Endpoint;
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/rewrite/draft.h"
-#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::prompt::rewrite {
 
@@ -21,7 +21,7 @@ inline constexpr std::string_view kBetaHeader = "anthropic-beta";
 inline constexpr std::string_view kClearAtBeta = "mid-conversation-system-clear-at-2026-08-21";
 
 // Returns the turns that a model takes in requests of this endpoint. `row` may be null.
-ledger::SystemTurn SystemTurnOf(const ledger::PriceRow* row, upstream::wire::Endpoint endpoint);
+ledger::SystemTurn SystemTurnOf(const ledger::PriceRow* row, dialect::form::Endpoint endpoint);
 // Returns the turns that both allow.
 ledger::SystemTurn LesserOf(ledger::SystemTurn a, ledger::SystemTurn b);
 

@@ -32,7 +32,7 @@ using compaction::Covers;
 using compaction::Insertion;
 using compaction::Surface;
 using compaction::Threshold;
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using request::Response;
 using request::Route;
 
@@ -46,7 +46,7 @@ constexpr int64_t kContextPercent = 80;   // of the context, where a threshold s
 bool MakesCompactions(const upstream::Upstream& upstream, Dialect dialect) {
   const bool is_messages = dialect == Dialect::kMessages;
   const auto endpoint =
-      is_messages ? upstream::wire::Endpoint::kMessages : upstream::wire::Endpoint::kResponses;
+      is_messages ? dialect::form::Endpoint::kMessages : dialect::form::Endpoint::kResponses;
   const std::string_view maker = is_messages ? "anthropic" : "openai";
   const bool is_said = upstream.config().provider == maker ||
                        upstream.url().host.ends_with(std::string(maker) + ".com");
@@ -75,14 +75,14 @@ bool IsNative(const RequestContext& request, Dialect dialect) {
 // True if whoever may answer the request takes it as a request of Messages, untranslated.
 bool SpeaksMessages(const RequestContext& request) {
   return GoesToSuch(request, Dialect::kMessages, [](const upstream::Upstream& upstream) {
-    return upstream.Has(upstream::wire::Endpoint::kMessages);
+    return upstream.Has(dialect::form::Endpoint::kMessages);
   });
 }
 
 }  // namespace
 
 Task<CompactionStep::Outcome> CompactionStep::Begin() {
-  const std::optional<Dialect> dialect = DialectOf(request_.place().route);
+  const std::optional<Dialect> dialect = DialectWithTurns(request_.place().route);
   if (!dialect || *dialect == Dialect::kChatCompletions) co_return Outcome::kGoesOn;
   if (request_.environment().options.keyring == nullptr) {
     const bool is_compact = request_.place().route == Route::kCompact;

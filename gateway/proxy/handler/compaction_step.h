@@ -33,7 +33,7 @@ class CompactionStep {
   Task<Outcome> Begin();
 
  private:
-  using Dialect = protocol::form::Dialect;
+  using Dialect = dialect::form::Dialect;
 
   // A summary, and the answer that it was read from.
   struct Made {

@@ -12,7 +12,7 @@ namespace {
 // is read.
 bool ForwardsUnknown(const RequestContext& request) {
   const auto& all = request.targets().upstreams->all();
-  return request::PathOf(request.head().target).starts_with("/v1/") &&
+  return IsProvidersPath(request.head().target) &&
          std::any_of(all.begin(), all.end(), [&](const auto& upstream) {
            return request.caller().MaySendUnknown(*upstream);
          });

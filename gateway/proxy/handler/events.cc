@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/record_filter.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/proxy/handler/handler.h"
 #include "gateway/proxy/handler/own_data.h"
 #include "gateway/proxy/request/query.h"
@@ -22,7 +22,7 @@
 
 namespace kvgate::proxy::handler {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using request::RequestContext;
 using telemetry::RecordFeed;
 

@@ -38,7 +38,7 @@ Response NoLocalEngine() {
 // What is asked to be explained, and who would answer it. It borrows from its request.
 struct Question {
   service::Prompts* prompts = nullptr;
-  std::optional<upstream::wire::Endpoint> endpoint;
+  std::optional<dialect::form::Endpoint> endpoint;
   std::string credential;
   const config::UpstreamConfig* upstream = nullptr;
   std::string provider;
@@ -61,7 +61,7 @@ std::optional<Response> Read(RequestContext& request, Question& question) {
   const std::string name = request::QueryValue(request.head().target, "upstream");
   question.prompts = request.environment().options.prompts;
   const service::Service& service = request.environment().service;
-  const std::optional<upstream::wire::Endpoint> kind =
+  const std::optional<dialect::form::Endpoint> kind =
       service::PromptEndpoint(endpoint.empty() ? "chat_completions" : endpoint);
   question.endpoint = kind;
   if (question.prompts == nullptr) {
@@ -87,9 +87,9 @@ std::optional<Response> Read(RequestContext& request, Question& question) {
       !admitted) {
     return ErrorResponse(admitted.error());
   }
-  const bool messages = *kind == upstream::wire::Endpoint::kMessages;
-  const upstream::wire::Dialect dialect =
-      messages ? upstream::wire::Dialect::kAnthropic : upstream::wire::Dialect::kOpenAi;
+  const bool messages = *kind == dialect::form::Endpoint::kMessages;
+  const dialect::form::Api dialect =
+      messages ? dialect::form::Api::kAnthropic : dialect::form::Api::kOpenAi;
   const std::string wanted = name.empty() ? RoutedTo(request.targets(), scan.model) : name;
   const bool has_local = service.has_local();
   const bool is_local = wanted == route::Target::kLocal ||

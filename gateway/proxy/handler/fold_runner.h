@@ -19,7 +19,7 @@ namespace kvgate::proxy::handler {
 inline constexpr std::string_view kSummaryPurpose = "summary";
 
 // The path of requests of a dialect.
-std::string_view PathOf(protocol::form::Dialect dialect);
+std::string_view PathOf(dialect::form::Dialect dialect);
 
 // Who would be asked for a summary.
 struct FoldTarget {
@@ -27,7 +27,7 @@ struct FoldTarget {
   bool needs_callers_key = false;  // an upstream that has no key of its own (`api_key_env`)
 };
 // `model` is the one that writes, in this dialect; routes are as for `request`.
-FoldTarget FoldTargetOf(const RequestContext& request, protocol::form::Dialect dialect,
+FoldTarget FoldTargetOf(const RequestContext& request, dialect::form::Dialect dialect,
                         const std::string& model);
 
 class FoldRunner final : public work::BackgroundJob {

@@ -98,7 +98,7 @@ bool RequestRouter::RunsLocally() const {
 Task<void> RequestRouter::Serve() {
   if (prompts::PromptStep::IsWanted(request_)) {
     const bool goes_on =
-        co_await prompts::PromptStep(request_, DialectOf(request_.place().route)).Begin();
+        co_await prompts::PromptStep(request_, DialectWithTurns(request_.place().route)).Begin();
     if (!goes_on) co_return;
   }
   const CompactionStep::Outcome outcome = co_await CompactionStep(request_).Begin();
@@ -275,16 +275,32 @@ Task<bool> RequestRouter::DeliverAlone(provider::Answer& answer) {
 }
 
 Task<void> RequestRouter::CountTokens() {
-  const bool is_messages = request_.kind().endpoint == upstream::wire::Endpoint::kCountTokens;
+  using dialect::form::Dialect;
+  const dialect::form::Endpoint endpoint = request_.kind().endpoint;
+  const bool is_gemini = endpoint == dialect::form::Endpoint::kCountContent;
+  const bool is_messages = endpoint == dialect::form::Endpoint::kCountTokens;
   const std::string credential = request_.caller().credential();
-  service::CompletionStart start(request_.environment().service,
-                                 {.dialect = is_messages ? protocol::form::Dialect::kMessages
-                                                         : protocol::form::Dialect::kResponses,
-                                  .body = request_.body().bytes(),
-                                  .credential = credential,
-                                  .request_id = {},
-                                  .wake = {}},
-                                 service::CompletionStart::Use::kCount);
+  dialect::TranslatedRequest translated;
+  if (is_gemini) {
+    Result<dialect::TranslatedRequest> made = co_await provider::TranslateForEngine(request_);
+    if (!made) {
+      Error error = made.error();
+      co_await request_.Refuse(std::move(error));
+      co_return;
+    }
+    translated = std::move(*made);
+  }
+  service::CompletionStart start(
+      request_.environment().service,
+      {.dialect = is_gemini     ? Dialect::kChatCompletions
+                  : is_messages ? Dialect::kMessages
+                                : Dialect::kResponses,
+       .answer_dialect = is_gemini ? std::optional(Dialect::kGemini) : std::nullopt,
+       .body = is_gemini ? translated.body : request_.body().bytes(),
+       .credential = credential,
+       .request_id = {},
+       .wake = {}},
+      service::CompletionStart::Use::kCount);
   co_await provider::DriveStart(request_, start);
   Result<std::string> body = start.TakeCount();
   if (body && request_.notes().inserted) {

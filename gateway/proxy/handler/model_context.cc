@@ -15,7 +15,7 @@
 
 namespace kvgate::proxy::handler {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 
 namespace {
 

@@ -16,12 +16,12 @@ struct MaybeTarget {
 };
 // The upstreams that `request` may go to if it asks for `model` in this dialect, and those of a
 // route; none if nobody serves it but the local engine.
-std::vector<MaybeTarget> TargetsOf(const RequestContext& request, protocol::form::Dialect dialect,
+std::vector<MaybeTarget> TargetsOf(const RequestContext& request, dialect::form::Dialect dialect,
                                    const std::string& model);
 
 // Returns the tokens of prompt and answer together; of a route's targets the fewest that are known;
 // 0: nobody says. `model` is asked for in this dialect, of whom `request` would be sent to.
-int64_t ContextOf(const RequestContext& request, protocol::form::Dialect dialect,
+int64_t ContextOf(const RequestContext& request, dialect::form::Dialect dialect,
                   const std::string& model);
 
 }  // namespace kvgate::proxy::handler

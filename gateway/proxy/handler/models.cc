@@ -1,5 +1,6 @@
 // The list of models: the local one and those that each upstream reports.
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <chrono>
 #include <functional>
@@ -49,19 +50,21 @@ class ExchangeWatcher final : public request::Watcher {
 std::string HeadFor(const RequestContext& request, const upstream::Upstream& upstream) {
   upstream::wire::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
                                          {.name = "User-Agent", .value = "kvgate"}};
-  for (const char* passed : {"authorization", "x-api-key"}) {
+  for (const char* passed : {"authorization", "x-api-key", "x-goog-api-key"}) {
     if (const std::string_view value = request.Header(passed); !value.empty()) {
       fields.push_back({.name = passed, .value = value});
     }
   }
   // Servers that speak both dialects use Anthropic's if this header is present.
-  if (upstream.dialect() == upstream::wire::Dialect::kAnthropic) {
+  if (upstream.dialect() == dialect::form::Api::kAnthropic) {
     const std::string_view version = request.Header("anthropic-version");
     fields.push_back(
         {.name = "anthropic-version", .value = version.empty() ? "2023-06-01" : version});
   }
+  const bool is_gemini = upstream.dialect() == dialect::form::Api::kGemini;
   const std::string target =
-      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
+      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
+                                     is_gemini ? "/v1beta/models?pageSize=1000" : "/v1/models");
   return upstream::wire::RequestHead({.method = "GET",
                                       .target = target,
                                       .host = upstream.host(),
@@ -116,7 +119,7 @@ Task<void> ListAll(RequestContext& request) {
   std::vector<upstream::ListedModel> all;
   const std::string local = request.environment().service.ListModels(
       [&request](std::string_view id) { return request.caller().MayUse(id); });
-  if (auto models = upstream::ParseModelList(local, upstream::wire::Dialect::kOpenAi, "kvgate")) {
+  if (auto models = upstream::ParseModelList(local, dialect::form::Api::kOpenAi, "kvgate")) {
     all = std::move(*models);
   }
   for (const auto& upstream : upstreams) {
@@ -132,8 +135,8 @@ class ModelListHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
     const auto& upstreams = request.targets().upstreams->all();
-    const bool is_anthropic = request.kind().dialect == upstream::wire::Dialect::kAnthropic;
-    if (upstreams.empty() && !is_anthropic) {
+    const bool is_openai = request.kind().dialect == dialect::form::Api::kOpenAi;
+    if (upstreams.empty() && is_openai) {
       co_await ServeOwnData(request);
       co_return;
     }
@@ -159,6 +162,18 @@ class ModelListHandler final : public Handler {
   }
 };
 
+// True if the model is served, and only by servers of another API than Gemini's.
+bool IsTranslated(const RequestContext& request, std::string_view model) {
+  using dialect::form::Api;
+  const auto& all = request.targets().upstreams->all();
+  const auto serves = [&](bool gemini) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& upstream) {
+      return (upstream->dialect() == Api::kGemini) == gemini && upstream->Serves(model);
+    });
+  };
+  return serves(/*gemini=*/false) && !serves(/*gemini=*/true);
+}
+
 class OneModelHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
@@ -166,7 +181,11 @@ class OneModelHandler final : public Handler {
     const bool is_local =
         request.environment().service.ServesLocal(model) ||
         (HasLocalEmbeddings(request) && request.environment().options.embeddings->Serves(model));
-    if (!request.targets().upstreams->empty() && !is_local) {
+    const bool is_gemini = request.kind().dialect == dialect::form::Api::kGemini;
+    if (is_gemini && request.caller().MayUse(model) && (is_local || IsTranslated(request, model))) {
+      Response response{.body = upstream::GeminiModel(model)};
+      co_await request.Reply(std::move(response));
+    } else if (!request.targets().upstreams->empty() && !is_local) {
       RequestRouter router(request);
       co_await router.Forward(/*is_unknown_path=*/false);
     } else {

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "gateway/dashboard/assets.h"
+#include "gateway/dialect/form/errors.h"
 #include "gateway/local/prefix_service.h"
-#include "gateway/protocol/form/errors.h"
 #include "gateway/proxy/handler/data/ledger_data.h"
 #include "gateway/proxy/handler/data/memory_data.h"
 #include "gateway/proxy/handler/data/session_data.h"
@@ -31,7 +31,9 @@ struct PageQuery {
       : limit(request::QueryValue(target, "limit")),
         order(request::QueryValue(target, "order")),
         after(request::QueryValue(target, "after")) {}
-  protocol::form::PageArgs args() const { return {.limit = limit, .order = order, .after = after}; }
+  dialect::responses::PageArgs args() const {
+    return {.limit = limit, .order = order, .after = after};
+  }
   std::string limit;
   std::string order;
   std::string after;
@@ -305,7 +307,7 @@ class CountedDataHandler final : public Handler {
 bool IsForeign(const RequestContext& request, Route route) {
   if (!request.Header("x-kvgate-upstream").empty()) return true;
   if (route == Route::kConversations) return !request.environment().service.has_local();
-  return protocol::form::RequestOf(request.place().argument).empty();
+  return dialect::responses::RequestOf(request.place().argument).empty();
 }
 
 class StoredDataHandler final : public Handler {

@@ -34,7 +34,7 @@ constexpr std::string_view kOwnFields[] = {"accept-encoding",
                                            "x-kvgate-session-mode",
                                            "x-kvgate-session-wait",
                                            "x-kvgate-tool-results"};
-constexpr std::string_view kCredentialFields[] = {"authorization", "x-api-key",
+constexpr std::string_view kCredentialFields[] = {"authorization", "x-api-key", "x-goog-api-key",
                                                   "proxy-authorization"};
 constexpr std::string_view kTraceFields[] = {"traceparent", "tracestate"};
 

@@ -58,8 +58,8 @@ bool MayAskFor(const RequestContext& request, std::string_view model) {
     if (local->Serves(model)) return true;
   }
   return request.Header("x-kvgate-private") != "1" &&
-         request.targets().upstreams->Serves({.dialect = upstream::wire::Dialect::kOpenAi,
-                                              .endpoint = upstream::wire::Endpoint::kEmbeddings,
+         request.targets().upstreams->Serves({.dialect = dialect::form::Api::kOpenAi,
+                                              .endpoint = dialect::form::Endpoint::kEmbeddings,
                                               .model = model});
 }
 

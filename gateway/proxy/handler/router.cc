@@ -36,6 +36,15 @@ constexpr Entry kEntries[] = {
     {"POST", "/v1/responses", Route::kResponses, Access::kOwn, Generation},
     {"POST", "/v1/responses/input_tokens", Route::kInputTokens, Access::kOwn, Generation},
     {"POST", "/v1/responses/compact", Route::kCompact, Access::kOwn, Generation},
+    {"POST", "/v1beta/models/{id}:generateContent", Route::kGenerateContent, Access::kUser,
+     Generation},
+    {"POST", "/v1beta/models/{id}:streamGenerateContent", Route::kStreamContent, Access::kUser,
+     Generation},
+    {"POST", "/v1beta/models/{id}:countTokens", Route::kCountContent, Access::kUser, Generation},
+    {"POST", "/v1/models/{id}:generateContent", Route::kGenerateContent, Access::kUser, Generation},
+    {"POST", "/v1/models/{id}:streamGenerateContent", Route::kStreamContent, Access::kUser,
+     Generation},
+    {"POST", "/v1/models/{id}:countTokens", Route::kCountContent, Access::kUser, Generation},
     {"POST", "/v1/embeddings", Route::kEmbeddings, Access::kUser, Embeddings},
     {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems, Access::kOwn, StoredData},
     {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel, Access::kOwn, StoredData,
@@ -54,6 +63,8 @@ constexpr Entry kEntries[] = {
     {"DELETE", "/v1/conversations/{id}", Route::kConversationDelete, Access::kOwn, StoredData},
     {"GET", "/v1/models", Route::kModels, Access::kUser, ModelList},
     {"GET", "/v1/models/{id}", Route::kModel, Access::kUser, OneModel},
+    {"GET", "/v1beta/models", Route::kModels, Access::kUser, ModelList},
+    {"GET", "/v1beta/models/{id}", Route::kModel, Access::kUser, OneModel},
     {"GET", "/health", Route::kHealth, Access::kOpen, OwnData},
     {"GET", "/ready", Route::kReady, Access::kOpen, OwnData},
     {"GET", "/metrics", Route::kMetrics, Access::kMetrics, OwnData},
@@ -116,6 +127,12 @@ struct Arguments {
   std::string item = {};
 };
 
+bool IsDoneWithModel(std::string_view path) {
+  const dialect::form::Endpoint endpoint = upstream::KindOf(path, false).endpoint;
+  return endpoint == dialect::form::Endpoint::kGenerateContent ||
+         endpoint == dialect::form::Endpoint::kCountContent;
+}
+
 // Returns the arguments if the path fits the pattern. Only model names may contain slashes.
 std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
   std::string_view pattern = entry.path;
@@ -142,8 +159,10 @@ std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
   const auto has_slash = [](std::string_view text) {
     return text.find('/') != std::string_view::npos;
   };
-  if (has_slash(arguments.item) || (entry.route != Route::kModel && has_slash(arguments.id)))
-    return std::nullopt;
+  const bool names_model = entry.route == Route::kModel || request::IsGemini(entry.route);
+  // What stands behind a colon is done with a model, and is no part of its name.
+  if (entry.route == Route::kModel && IsDoneWithModel(path)) return std::nullopt;
+  if (has_slash(arguments.item) || (!names_model && has_slash(arguments.id))) return std::nullopt;
   return arguments;
 }
 
@@ -179,7 +198,10 @@ Response NotFound(std::string_view path) {
 
 }  // namespace
 
-bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
+bool IsProvidersPath(std::string_view target) {
+  const std::string_view path = PathOf(target);
+  return path.starts_with("/v1/") || path.starts_with("/v1beta/");
+}
 
 std::string CanonicalTarget(std::string_view target) {
   const std::string_view path = PathOf(target);

@@ -46,7 +46,7 @@ RouteMatch UnknownRoute();
 // be made to fit one, is returned unchanged; the query is always kept.
 std::string CanonicalTarget(std::string_view target);
 
-// True if the path belongs to the OpenAI dialect, even if no route matches it.
-bool IsOpenAiPath(std::string_view target);
+// True if the path belongs to a provider's API, even if no route matches it.
+bool IsProvidersPath(std::string_view target);
 
 }  // namespace kvgate::proxy::handler

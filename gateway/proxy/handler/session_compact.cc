@@ -29,7 +29,7 @@ Task<Result<Sessions::Stored>> PlanCompaction(RequestContext& request, Sessions&
   if (!*stored) co_return stored->error();
   session::SessionTurn& turn = *(*stored)->turn;
   Sessions::ComposeArgs args{.body = (*stored)->body, .is_forced = true};
-  const protocol::form::Dialect dialect = turn.request.dialect;
+  const dialect::form::Dialect dialect = turn.request.dialect;
   if (FoldTargetOf(request, dialect, turn.request.model).is_local) {
     CountWithLocalModel(request, dialect, args);
   } else {
@@ -56,7 +56,7 @@ Task<Result<std::string>> Compact(RequestContext& request, Sessions& sessions,
   std::unique_ptr<session::SessionFold> fold =
       sessions.BeginFold(*stored->turn, stored->body, session::summary::Folds::Trigger::kClient);
   if (fold == nullptr) {
-    co_return MakeError(ErrorCode::kUnavailable, protocol::form::kSessionSource,
+    co_return MakeError(ErrorCode::kUnavailable, dialect::form::kSessionSource,
                         "A summary of the session is being made.");
   }
   const bool is_local =

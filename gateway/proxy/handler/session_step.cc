@@ -16,7 +16,7 @@
 
 namespace kvgate::proxy::handler {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using session::SessionTurn;
 
 namespace {
@@ -48,7 +48,7 @@ Result<int64_t> CountLocally(service::Service& service, Dialect dialect, std::st
 
 }  // namespace
 
-std::optional<Dialect> DialectOf(request::Route route) {
+std::optional<Dialect> DialectWithTurns(request::Route route) {
   switch (route) {
     case request::Route::kChatCompletions:
       return Dialect::kChatCompletions;
@@ -98,7 +98,7 @@ Result<std::optional<session::SessionAsk>> SessionStep::Ask() const {
                                          .retry_count = request_.Header(kRetryHeader)},
                                         wait_max));
   if (ask && sessions == nullptr) return session::log::SessionLog::NotKept();
-  if (ask && !DialectOf(request_.place().route)) {
+  if (ask && !DialectWithTurns(request_.place().route)) {
     return MakeError(ErrorCode::kUnsupported, "proxy",
                      "Requests of this path have no messages, so no session can keep them.",
                      std::string(session::kKeyHeader));
@@ -136,7 +136,7 @@ Task<Result<void>> SessionStep::Expand(session::SessionAsk ask, AsksLocal asks_l
         {.tenant = local::TenantOf(request_.caller().credential()),
          .ask = ask,
          .request_id = request_.head().request_id,
-         .dialect = *DialectOf(request_.place().route),
+         .dialect = *DialectWithTurns(request_.place().route),
          .body = request_.body().text()});
   };
   co_await request_.work().RunSized(request_.body().text().size(), std::move(read));

@@ -16,13 +16,13 @@
 namespace kvgate::proxy::handler {
 
 // The dialect of a route whose requests have messages; nullopt for others.
-std::optional<protocol::form::Dialect> DialectOf(request::Route route);
+std::optional<dialect::form::Dialect> DialectWithTurns(request::Route route);
 
 // Prompts are counted with the local model, and fit its context. The request must outlive `args`.
-void CountWithLocalModel(const RequestContext& request, protocol::form::Dialect dialect,
+void CountWithLocalModel(const RequestContext& request, dialect::form::Dialect dialect,
                          session::Sessions::ComposeArgs& args);
 // Prompts fit the context of the upstream's model, where that is known; their tokens are estimated.
-void FitUpstreamModel(const RequestContext& request, protocol::form::Dialect dialect,
+void FitUpstreamModel(const RequestContext& request, dialect::form::Dialect dialect,
                       const std::string& model, session::Sessions::ComposeArgs& args);
 
 class SessionStep {

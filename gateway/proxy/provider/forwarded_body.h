@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/form/answer_extension.h"
+#include "gateway/dialect/form/answer_extension.h"
 #include "gateway/proxy/provider/answer.h"
 #include "gateway/proxy/provider/upstream_exchange.h"
 
@@ -37,7 +37,7 @@ class ForwardedBody {
   UpstreamExchange& exchange_;
   std::string reason_;
   std::optional<upstream::SecretMask> mask_;
-  std::optional<protocol::form::AnswerExtension> extension_;
+  std::optional<dialect::form::AnswerExtension> extension_;
   bool is_first_ = true;
   bool is_whole_ = false;   // piece_ is all of the body
   bool is_broken_ = false;  // the piece that went out was all that could be said

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
+#include "gateway/dialect/gemini/gemini_request.h"
+#include "gateway/proxy/request/query.h"
 #include "gateway/service/output_cap.h"
 
 namespace kvgate::proxy::provider {
@@ -26,21 +28,6 @@ Clock::time_point NextLook(Clock::time_point at_latest) {
   return std::min(at_latest, Clock::now() + kLongestSleep);
 }
 
-protocol::form::Dialect DialectOf(const RequestContext& request) {
-  using upstream::wire::Endpoint;
-  switch (request.kind().endpoint) {
-    case Endpoint::kCompletions:
-      return protocol::form::Dialect::kCompletions;
-    case Endpoint::kMessages:
-    case Endpoint::kCountTokens:
-      return protocol::form::Dialect::kMessages;
-    case Endpoint::kResponses:
-      return protocol::form::Dialect::kResponses;
-    default:
-      return protocol::form::Dialect::kChatCompletions;
-  }
-}
-
 }  // namespace
 
 LocalAnswer::LocalAnswer(RequestContext& request, Options options)
@@ -53,11 +40,19 @@ void LocalAnswer::OnEnd() {
 }
 
 Task<Result<void>> LocalAnswer::Start() {
+  if (request_.kind().endpoint == dialect::form::Endpoint::kGenerateContent) {
+    Result<dialect::TranslatedRequest> translated = co_await TranslateForEngine(request_);
+    if (!translated) co_return std::move(translated).error();
+    translated_ = std::move(*translated);
+  }
   const config::KeyConfig* const key = request_.caller().key_config();
   const std::string credential = request_.caller().credential();
   const service::Service::StartArgs args{
-      .dialect = DialectOf(request_),
-      .body = request_.body().text(),
+      .dialect = translated_ ? dialect::form::Dialect::kChatCompletions
+                             : dialect::form::DialectOf(request_.kind().endpoint),
+      .answer_dialect = translated_ ? std::optional(dialect::form::Dialect::kGemini) : std::nullopt,
+      .thoughts = !translated_ || translated_->thoughts,
+      .body = translated_ ? std::string_view(translated_->body) : request_.body().text(),
       .credential = credential,
       .request_id = request_.head().request_id,
       .tenant = request_.caller().tenant(),
@@ -98,6 +93,13 @@ Task<Begun> LocalAnswer::Begin() {
   // The body has been parsed, so it is not held during a long answer.
   request_.body().Release();
   request_.notes().left_out = completion_->left_out();
+  if (translated_) {
+    for (const std::string& what : translated_->left_out) {
+      if (!request_.notes().left_out.empty()) request_.notes().left_out += ", ";
+      request_.notes().left_out += what;
+    }
+    translated_.reset();
+  }
   request_.notes().kept = completion_->session();
   if (!completion_->compaction().empty()) request_.notes().compaction = completion_->compaction();
   if (completion_->streaming()) {
@@ -209,13 +211,44 @@ void LocalAnswer::Settle() {
 
 // One whole response: the answer, or an error that came before any of it.
 Begun LocalAnswer::Whole(Completion::Output output) {
-  if (output.error && protocol::form::HttpStatus(output.error->code) == 500) {
+  if (output.error && dialect::form::HttpStatus(output.error->code) == 500) {
     KVGATE_LOG(kError, "proxy", "request {}: {}", request_.head().request_id,
                output.error->ToString());
   }
   Response response = output.error ? request::ErrorResponse(*output.error)
                                    : Response{.status = 200, .body = std::move(output.bytes)};
   return {.kind = Begun::Kind::kWhole, .head = {}, .response = std::move(response)};
+}
+
+Result<void> CheckFraming(const RequestContext& request) {
+  const std::string_view query = request::QueryOf(request.head().target);
+  const bool wants_events = query.find("alt=sse") != std::string_view::npos;
+  if (request.place().route != request::Route::kStreamContent || wants_events) return {};
+  return MakeError(ErrorCode::kUnsupported, "translate",
+                   "streamGenerateContent is answered with events by this model: ask for them by "
+                   "alt=sse in the query.",
+                   "alt");
+}
+
+Task<Result<dialect::TranslatedRequest>> TranslateForEngine(RequestContext& request) {
+  if (const Result<void> framing = CheckFraming(request); !framing) co_return framing.error();
+  Result<dialect::TranslatedRequest> translated =
+      MakeError(ErrorCode::kInternal, "translate", "translating failed");
+  const bool counts = request.place().counts_tokens();
+  std::function<void()> work = [&] {
+    const std::string_view body = request.body().text();
+    translated = dialect::TranslateRequest(
+        {.from = dialect::form::Dialect::kGemini,
+         .to = dialect::form::Dialect::kChatCompletions,
+         .body = counts ? dialect::gemini::CountedRequest(body) : body,
+         .model = request.place().argument,
+         .stream = request.place().route == request::Route::kStreamContent,
+         .target = {.reasoning_content = true, .plain_names = true, .samplers = true}});
+  };
+  const Result<void> ran =
+      co_await request.work().RunOn(request.work().pools().request, std::move(work));
+  if (!ran) translated = ran.error();
+  co_return translated;
 }
 
 Task<void> DriveStart(RequestContext& request, service::CompletionStart& start) {

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "gateway/dialect/request_translator.h"
 #include "gateway/proxy/provider/answer.h"
 #include "gateway/service/completion_start.h"
 
@@ -38,6 +40,7 @@ class LocalAnswer final : public Answer, private request::Watcher {
 
   request::RequestContext& request_;
   const Options options_;
+  std::optional<dialect::TranslatedRequest> translated_;  // until the engine has taken it
   std::unique_ptr<service::Completion> completion_;
   bool is_settled_ = false;
   bool has_head_ = false;      // the stream has begun
@@ -46,6 +49,13 @@ class LocalAnswer final : public Answer, private request::Watcher {
   std::string text_;  // the piece that is under way
   std::chrono::steady_clock::time_point last_piece_;
 };
+
+// Gemini's clients may ask for a stream as an array of JSON, which only Gemini's servers write: an
+// error for such a request.
+Result<void> CheckFraming(const request::RequestContext& request);
+// Says a request of Gemini's dialect in the one that the engine is asked in. Fails with the field
+// at fault, as Gemini's clients spell it.
+Task<Result<dialect::TranslatedRequest>> TranslateForEngine(request::RequestContext& request);
 
 // Runs each step of a start on the pool that it needs. An answer that is to be stored is not begun
 // while the disk is known not to answer.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "gateway/proxy/provider/local_answer.h"
 #include "gateway/proxy/work/body_pool.h"
 #include "gateway/service/output_cap.h"
 #include "gateway/telemetry/otlp/span.h"
@@ -85,6 +86,7 @@ Task<Result<void>> OutgoingRequest::Translate(ExchangeAccount* account) {
                         "The body cannot be read in its Content-Encoding, and the model's upstream "
                         "speaks another dialect.");
   }
+  if (const Result<void> framing = CheckFraming(request); !framing) co_return framing.error();
   Result<std::unique_ptr<Translation>> translated =
       MakeError(ErrorCode::kInternal, "translate", "translating failed");
   std::function<void()> work = [&] {
@@ -92,6 +94,7 @@ Task<Result<void>> OutgoingRequest::Translate(ExchangeAccount* account) {
         {.endpoint = request.kind().endpoint,
          .upstream = args_.upstream,
          .model = args_.model,
+         .stream = request.place().route == request::Route::kStreamContent,
          .body = text(),
          .credential = request.caller().provider_credential(),
          .output = service::OutputLimitOf(request.caller().key_config(), request.head().fields)});
@@ -164,6 +167,7 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
       .layout = made_.empty() ? request.layout() : nullptr,
       .encoded = is_encoded && made_.empty(),
       .endpoint = translation_ ? translation_->sent_endpoint() : request.kind().endpoint,
+      .model = args_.model,
       .tenant = request.caller().tenant(),
       .upstream = args_.upstream.config(),
       .provider = args_.upstream.provider(),
@@ -239,6 +243,15 @@ Task<void> OutgoingRequest::Keep(service::Prompts& prompts) {
   prompts.GoOut(write);
 }
 
+// A model that has another name at its upstream stands in the path of Gemini's API.
+std::string OutgoingRequest::Target() const {
+  if (translation_) return std::string(translation_->path());
+  const RequestContext& request = args_.request;
+  const std::string_view target = request.head().target;
+  if (!args_.is_renamed || !request::IsGemini(request.place().route)) return std::string(target);
+  return request::WithModel(target, args_.model);
+}
+
 std::string OutgoingRequest::Head() const {
   const RequestContext& request = args_.request;
   const upstream::Upstream& upstream = args_.upstream;
@@ -262,8 +275,7 @@ std::string OutgoingRequest::Head() const {
     added.push_back({.name = kTraceparent, .value = traceparent});
   }
   const std::string target =
-      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
-                                     translation_ ? translation_->path() : request.head().target);
+      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(), Target());
   const bool lends_key = translation_ && upstream.api_key().empty();
   return upstream::wire::RequestHead(
       {.method = request.head().method,

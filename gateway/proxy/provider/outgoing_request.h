@@ -39,6 +39,8 @@ class OutgoingRequest {
   const std::string& body() const { return sent_ ? *sent_ : received(); }
   // The head that goes with body().
   std::string Head() const;
+  // The path and query that the request goes out with.
+  std::string Target() const;
 
   // Returns true if the upstream may refuse what was added, and take the rest.
   bool may_be_refused() const { return prompt_.may_be_refused; }

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "base/log.h"
-#include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/form/json_writer.h"
-#include "gateway/protocol/reply_encoder.h"
+#include "gateway/dialect/form/errors.h"
+#include "gateway/dialect/form/json_writer.h"
+#include "gateway/dialect/reply/reply_encoder.h"
 #include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::proxy::provider {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using request::AnswerHead;
 using upstream::wire::FindHeader;
 
@@ -25,25 +25,25 @@ Begun Whole(request::Response response) {
 std::string ErrorEvent(Dialect dialect, const Error& error, std::string_view request_id) {
   std::string out;
   if (dialect == Dialect::kMessages) {
-    const std::string message = protocol::form::PublicMessage(error);
-    protocol::AppendNamedSseEvent(
+    const std::string message = dialect::form::PublicMessage(error);
+    dialect::reply::AppendNamedSseEvent(
         "error",
-        protocol::form::EncodeMessagesError({.status = protocol::form::HttpStatus(error),
-                                             .message = message,
-                                             .request_id = request_id}),
+        dialect::form::EncodeMessagesError({.status = dialect::form::HttpStatus(error),
+                                            .message = message,
+                                            .request_id = request_id}),
         out);
     return out;
   }
   if (dialect == Dialect::kChatCompletions) {
-    protocol::AppendSseEvent(protocol::form::EncodeError(error), out);
+    dialect::reply::AppendSseEvent(dialect::form::EncodeError(error), out);
     return out;
   }
   std::string json;
-  protocol::form::JsonWriter writer(json);
+  dialect::form::JsonWriter writer(json);
   writer.BeginObject().Key("type").String("error").Key("code").String("server_error");
-  writer.Key("message").String(protocol::form::PublicMessage(error)).Key("param").Null();
+  writer.Key("message").String(dialect::form::PublicMessage(error)).Key("param").Null();
   writer.Key("sequence_number").Integer(0).EndObject();
-  protocol::AppendNamedSseEvent("error", json, out);
+  dialect::reply::AppendNamedSseEvent("error", json, out);
   return out;
 }
 

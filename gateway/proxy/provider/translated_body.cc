@@ -6,7 +6,7 @@ namespace kvgate::proxy::provider {
 
 using request::Response;
 using upstream::ExchangeOutcome;
-using ReplyEnd = translate::ReplyTranslator::End;
+using ReplyEnd = dialect::ReplyTranslator::End;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "gateway/protocol/form/answer_extension.h"
+#include "gateway/dialect/form/answer_extension.h"
 #include "gateway/proxy/provider/answer.h"
 #include "gateway/proxy/provider/translation.h"
 #include "gateway/proxy/provider/upstream_exchange.h"
@@ -33,7 +33,7 @@ class TranslatedBody {
 
   UpstreamExchange& exchange_;
   Translation& translation_;
-  std::optional<protocol::form::AnswerExtension> extension_;
+  std::optional<dialect::form::AnswerExtension> extension_;
   State state_ = State::kOpen;
   bool is_first_ = true;      // nothing has been read yet
   bool is_first_due_ = true;  // text_ has not been passed on

@@ -4,24 +4,25 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "gateway/dialect/translate/error_translator.h"
 #include "gateway/ledger/prices.h"
-#include "gateway/translate/error_translator.h"
 
 namespace kvgate::proxy::provider {
 
-using request::DialectOf;
+using dialect::form::DialectOf;
 using request::Response;
 using upstream::wire::FindHeader;
 
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 using upstream::wire::HeaderFields;
-using ReplyEnd = translate::ReplyTranslator::End;
+using ReplyEnd = dialect::ReplyTranslator::End;
 
 constexpr size_t kErrorBytesMax = size_t{1} << 20;
 
-translate::TargetTraits TraitsOf(const upstream::Upstream& upstream, std::string_view model) {
+dialect::translate::TargetTraits TraitsOf(const upstream::Upstream& upstream,
+                                          std::string_view model) {
   const ledger::PriceRow* row = ledger::Prices::Builtin().Find(upstream.provider(), model);
   const bool openai = upstream.provider() == "openai";
   return {.breakpoints = openai && row != nullptr && row->rules.breakpoints_max > 0,
@@ -32,10 +33,11 @@ translate::TargetTraits TraitsOf(const upstream::Upstream& upstream, std::string
 
 // True for headers that concern only one dialect's provider or are set anew for the upstream.
 bool IsDialects(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"authorization", "x-api-key",  "content-type",
-                                                "accept",        "session_id", "x-app"};
+  static constexpr std::string_view kNames[] = {"authorization", "x-api-key", "x-goog-api-key",
+                                                "content-type",  "accept",    "session_id",
+                                                "x-app"};
   static constexpr std::string_view kPrefixes[] = {"anthropic-", "openai-", "x-stainless-",
-                                                   "chatgpt-"};
+                                                   "chatgpt-", "x-goog-"};
   const auto begins = [&](std::string_view prefix) {
     return upstream::wire::SameName(name.substr(0, prefix.size()), prefix);
   };
@@ -56,11 +58,13 @@ Translation::Translation(const Args& args)
 Result<std::unique_ptr<Translation>> Translation::Make(const Args& args) {
   std::unique_ptr<Translation> made(new Translation(args));
   KVGATE_TRY(made->request_,
-             translate::TranslateRequest({.from = made->from_,
-                                          .to = DialectOf(made->sent_endpoint_),
-                                          .body = args.body,
-                                          .target = TraitsOf(args.upstream, args.model),
-                                          .output = args.output}));
+             dialect::TranslateRequest({.from = made->from_,
+                                        .to = DialectOf(made->sent_endpoint_),
+                                        .body = args.body,
+                                        .model = args.model,
+                                        .stream = args.stream,
+                                        .target = TraitsOf(args.upstream, args.model),
+                                        .output = args.output}));
   return made;
 }
 
@@ -83,16 +87,17 @@ HeaderFields Translation::added() const {
 void Translation::BeginReply(const HeaderFields& fields, const std::string& request_id) {
   const std::string_view type = FindHeader(fields, "content-type");
   decoder_ = upstream::wire::ContentDecoder::For(FindHeader(fields, "content-encoding"));
-  reply_ = translate::ReplyTranslator::Make({.from = DialectOf(sent_endpoint_),
-                                             .events = type.starts_with("text/event-stream"),
-                                             .reply = {.dialect = from_,
-                                                       .request_id = request_id,
-                                                       .created_unix = WallClock::NowUnix(),
-                                                       .model = model_,
-                                                       .stream = request_.stream,
-                                                       .include_usage = request_.include_usage,
-                                                       .response = request_.shape},
-                                             .tools = request_.tools});
+  reply_ = dialect::ReplyTranslator::Make({.from = DialectOf(sent_endpoint_),
+                                           .events = type.starts_with("text/event-stream"),
+                                           .reply = {.dialect = from_,
+                                                     .request_id = request_id,
+                                                     .created_unix = WallClock::NowUnix(),
+                                                     .model = model_,
+                                                     .stream = request_.stream,
+                                                     .include_usage = request_.include_usage,
+                                                     .thoughts = request_.thoughts,
+                                                     .response = request_.shape},
+                                           .tools = request_.tools});
 }
 
 void Translation::Feed(std::string_view bytes, std::string& out) {
@@ -114,10 +119,11 @@ Response Translation::RefusalOf(int status, const HeaderFields& fields, std::str
   if (!upstream::wire::IsIdentity(coding)) {
     text = upstream::DecodeBody(coding, body, kErrorBytesMax).value_or("");
   }
-  translate::UpstreamError error = translate::ReadErrorBody(status, text);
+  dialect::translate::UpstreamError error = dialect::translate::ReadErrorBody(status, text);
   // A status that is neither success nor error means nothing to a client of another dialect.
   if (status < 400) error.status = 502;
-  translate::TranslatedError told = translate::TranslateError(error, from_, request_id);
+  dialect::translate::TranslatedError told =
+      dialect::translate::TranslateError(error, from_, request_id);
   Response response{.status = told.status, .body = std::move(told.body)};
   for (const std::string_view name : {"retry-after", "retry-after-ms", "x-should-retry"}) {
     const std::string_view value = FindHeader(fields, name);

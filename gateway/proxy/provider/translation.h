@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "gateway/dialect/form/dialect.h"
+#include "gateway/dialect/reply_translator.h"
+#include "gateway/dialect/request_translator.h"
 #include "gateway/proxy/request/request_context.h"
-#include "gateway/translate/reply_translator.h"
-#include "gateway/translate/request_translator.h"
 #include "gateway/upstream/upstream.h"
 #include "gateway/upstream/wire/content_decoder.h"
-#include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::proxy::provider {
@@ -21,18 +21,19 @@ namespace kvgate::proxy::provider {
 class Translation final : private upstream::wire::ContentDecoder::Sink {
  public:
   struct Args {
-    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;  // the client's
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kOther;  // the client's
     const upstream::Upstream& upstream;
     std::string_view model;
+    bool stream = false;               // as the path of a Gemini request says
     std::string_view body;             // without its content-encoding
     std::string_view credential = {};  // the caller's own credential for the provider; or empty
-    protocol::form::OutputLimit output = {};
+    dialect::form::OutputLimit output = {};
   };
   // REQUIRES: the upstream does not serve the endpoint, and TranslatedEndpoint returns one that it
   // does. Fails as TranslateRequest does.
   static Result<std::unique_ptr<Translation>> Make(const Args& args);
 
-  upstream::wire::Endpoint sent_endpoint() const { return sent_endpoint_; }
+  dialect::form::Endpoint sent_endpoint() const { return sent_endpoint_; }
   std::string TakeBody() { return std::move(request_.body); }
   std::string_view path() const { return request_.path; }
   // True if the client wants a stream of events.
@@ -52,7 +53,7 @@ class Translation final : private upstream::wire::ContentDecoder::Sink {
   void BeginReply(const upstream::wire::HeaderFields& fields, const std::string& request_id);
   // Takes the next bytes as received and appends the translated bytes for the client to `out`.
   void Feed(std::string_view bytes, std::string& out);
-  translate::ReplyTranslator::End Finish(std::string& out);
+  dialect::ReplyTranslator::End Finish(std::string& out);
   const Error& error() const { return reply_->error(); }
 
   // Translates a whole answer with another status.
@@ -63,14 +64,14 @@ class Translation final : private upstream::wire::ContentDecoder::Sink {
   explicit Translation(const Args& args);
   void OnDecoded(std::string_view piece) override { decoded_ += piece; }
 
-  const protocol::form::Dialect from_;  // the client's
-  const upstream::wire::Endpoint sent_endpoint_;
+  const dialect::form::Dialect from_;  // the client's
+  const dialect::form::Endpoint sent_endpoint_;
   const std::string model_;
   std::string credential_;
-  translate::TranslatedRequest request_;
+  dialect::TranslatedRequest request_;
   std::unique_ptr<upstream::wire::ContentDecoder> decoder_;  // null: the answer is not encoded
   std::string decoded_;
-  std::unique_ptr<translate::ReplyTranslator> reply_;
+  std::unique_ptr<dialect::ReplyTranslator> reply_;
 };
 
 }  // namespace kvgate::proxy::provider

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "gateway/protocol/messages.h"
+#include "gateway/dialect/gemini/gemini_encoder.h"
+#include "gateway/dialect/gemini/gemini_request.h"
+#include "gateway/dialect/messages/messages.h"
+#include "gateway/dialect/request_translator.h"
 #include "gateway/route/route_table.h"
-#include "gateway/translate/request_translator.h"
 
 namespace kvgate::proxy::provider {
 
@@ -216,20 +218,27 @@ Begun UpstreamAnswer::Failure(const Error& error) {
   return {.kind = Begun::Kind::kWhole, .head = {}, .response = std::move(response)};
 }
 
-// Only Anthropic upstreams can count tokens.
+// Other upstreams than those of the client's own API cannot count its tokens.
 bool UpstreamAnswer::EstimatesTokens() const {
-  return request_.kind().endpoint == upstream::wire::Endpoint::kCountTokens &&
-         exchange_.upstream()->dialect() != upstream::wire::Dialect::kAnthropic;
+  using dialect::form::Endpoint;
+  const Endpoint endpoint = request_.kind().endpoint;
+  return (endpoint == Endpoint::kCountTokens || endpoint == Endpoint::kCountContent) &&
+         !exchange_.upstream()->Has(endpoint);
 }
 
 Task<Begun> UpstreamAnswer::Estimate() {
   Result<int64_t> tokens = MakeError(ErrorCode::kInternal, "translate", "counting failed");
-  std::function<void()> work = [&] { tokens = translate::EstimateTokens(request_.body().text()); };
+  const bool is_gemini = request_.kind().endpoint == dialect::form::Endpoint::kCountContent;
+  std::function<void()> work = [&] {
+    const std::string_view body = request_.body().text();
+    tokens = dialect::EstimateTokens(is_gemini ? dialect::gemini::CountedRequest(body) : body);
+  };
   const Result<void> ran =
       co_await request_.work().RunOn(request_.work().pools().request, std::move(work));
   if (!ran) tokens = ran.error();
-  Response response = tokens ? Response{.body = protocol::EncodeTokenCount(*tokens)}
-                             : request::ErrorResponse(tokens.error());
+  Response response = !tokens     ? request::ErrorResponse(tokens.error())
+                      : is_gemini ? Response{.body = dialect::gemini::EncodeTotalTokens(*tokens)}
+                                  : Response{.body = dialect::messages::EncodeTokenCount(*tokens)};
   exchange_.end().outcome = ExchangeOutcome::kRefused;
   exchange_.end().error = "The upstream does not count tokens; the answer is an estimate.";
   exchange_.end().status = response.status;

@@ -30,6 +30,11 @@ bool HasForwardingHeader(const HeaderFields& fields) {
 
 }  // namespace
 
+std::string_view ApiKeyOf(const HeaderFields& fields) {
+  const std::string_view key = FindHeader(fields, "x-api-key");
+  return key.empty() ? FindHeader(fields, "x-goog-api-key") : key;
+}
+
 std::string_view BearerOf(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() < kScheme.size() ||
@@ -41,7 +46,7 @@ std::string_view BearerOf(std::string_view authorization) {
 
 Caller::Caller(Args args, HeaderFields& fields)
     : targets_(std::move(args.targets)),
-      api_key_(FindHeader(fields, "x-api-key")),
+      api_key_(ApiKeyOf(fields)),
       authorization_(FindHeader(fields, "authorization")) {
   const access::GatewayKeys& keys = *targets_->keys;
   evidence_ = {.has_keys = !keys.empty(),

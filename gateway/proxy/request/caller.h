@@ -17,6 +17,8 @@
 
 namespace kvgate::proxy::request {
 
+// The key in x-api-key or, as Gemini's clients send it, x-goog-api-key; empty: none.
+std::string_view ApiKeyOf(const upstream::wire::HeaderFields& fields);
 // Returns X for "Bearer X"; empty for other schemes.
 std::string_view BearerOf(std::string_view authorization);
 
@@ -77,7 +79,7 @@ class Caller {
   access::GatewayKeys::Key* key_ = nullptr;
   bool key_is_credential_ = false;
   access::CallerEvidence evidence_;
-  std::string_view api_key_;        // of x-api-key
+  std::string_view api_key_;        // of x-api-key or x-goog-api-key
   std::string_view authorization_;  // as sent
   std::string tenant_;
   std::optional<std::string> identity_;  // in the background: credential()

@@ -28,7 +28,7 @@ std::shared_ptr<const Targets> KnownTargets::For(std::string_view credential) co
 std::shared_ptr<const Targets> TargetsFor(std::shared_ptr<const Targets> targets,
                                           const upstream::wire::HeaderFields& fields) {
   if (targets->known == nullptr) return targets;
-  std::string_view credential = upstream::wire::FindHeader(fields, "x-api-key");
+  std::string_view credential = ApiKeyOf(fields);
   if (credential.empty()) {
     credential = BearerOf(upstream::wire::FindHeader(fields, "authorization"));
   }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "gateway/proxy/request/known_targets.h"
 
 namespace kvgate::proxy::request {
@@ -46,16 +46,54 @@ std::optional<upstream::BodyScan> ScanOf(const prompt::parse::RequestLayout& lay
 
 // Reads a prompt of which little is new, once for all that follows: what is known of it need not be
 // scanned again for its fields. Null for any other body.
-service::Prompts::Layout ReadAtOnce(service::Prompts* prompts, upstream::wire::Endpoint endpoint,
-                                    RequestBody& body) {
+service::Prompts::Layout ReadAtOnce(service::Prompts* prompts, dialect::form::Endpoint endpoint,
+                                    std::string_view model, RequestBody& body) {
   if (prompts == nullptr || body.is_encoded()) return nullptr;
   if (body.bytes().size() >= work::kLargeBodyBytes) return nullptr;
-  service::Prompts::Layout layout = prompts->ReadKnown(endpoint, body.bytes());
+  service::Prompts::Layout layout = prompts->ReadKnown(endpoint, body.bytes(), model);
   if (layout == nullptr) return nullptr;
   std::optional<upstream::BodyScan> scan = ScanOf(*layout, body.bytes());
   if (!scan) return nullptr;
   body.TakeScan(*std::move(scan));
   return layout;
+}
+
+constexpr std::string_view kQueryKey = "key=";
+
+// The key in the query, where Gemini's API takes one; empty: none.
+std::string_view QueryKeyOf(std::string_view target) {
+  if (upstream::KindOf(PathOf(target), false).dialect != dialect::form::Api::kGemini) return {};
+  const size_t question = target.find('?');
+  if (question == std::string_view::npos) return {};
+  for (std::string_view rest = target.substr(question + 1); !rest.empty();) {
+    const std::string_view each = rest.substr(0, rest.find('&'));
+    if (each.starts_with(kQueryKey)) return each.substr(kQueryKey.size());
+    rest.remove_prefix(std::min(each.size() + 1, rest.size()));
+  }
+  return {};
+}
+
+// Moves such a key into its header, from which it is read, checked and replaced as any other.
+RequestHead& WithQueryKey(RequestHead& head) {
+  const std::string_view key = QueryKeyOf(head.target);
+  const std::string_view name = upstream::wire::CredentialHeader(dialect::form::Api::kGemini);
+  if (!key.empty() && upstream::wire::FindHeader(head.fields, name).empty()) {
+    head.fields.push_back({.name = name, .value = key});
+  }
+  return head;
+}
+
+// Takes it out of the target, which is then passed on; empty if there is none.
+std::string WithoutQueryKey(const RequestHead& head) {
+  const std::string_view key = QueryKeyOf(head.target);
+  if (key.empty()) return {};
+  const size_t begin = static_cast<size_t>(key.data() - head.target.data()) - kQueryKey.size();
+  const size_t end = begin + kQueryKey.size() + key.size();
+  std::string target(head.target.substr(0, begin));
+  const bool is_last = end == head.target.size();
+  target.append(head.target.substr(is_last ? end : end + 1));
+  if (target.ends_with('?') || target.ends_with('&')) target.pop_back();
+  return target;
 }
 
 }  // namespace
@@ -64,7 +102,8 @@ RequestContext::RequestContext(Environment& environment, ResponseSink& sink, Req
                                std::shared_ptr<const Targets> targets, const Caller* caller)
     : environment_(environment),
       sink_(sink),
-      targets_(TargetsFor(std::move(targets), head.fields)),
+      targets_(TargetsFor(std::move(targets), WithQueryKey(head).fields)),
+      target_(WithoutQueryKey(head)),
       head_(std::move(head)),
       kind_(upstream::KindOf(PathOf(head_.target), !Header("anthropic-version").empty())),
       caller_(caller != nullptr ? *caller
@@ -82,13 +121,24 @@ RequestContext::RequestContext(Environment& environment, ResponseSink& sink, Req
              .tenant = caller_.tenant(),
              .encoding = Header("content-encoding"),
              .is_ambiguous = HasSeveral(head_.fields, "content-encoding"),
-             .decoded_bytes_max = environment.options.body_bytes_max}) {}
+             .decoded_bytes_max = environment.options.body_bytes_max}) {
+  if (!target_.empty()) head_.target = target_;
+}
 
 Task<Result<void>> RequestContext::Scan() {
   if (!body_.is_scanned() && !targets_->upstreams->empty()) {
-    layout_ = ReadAtOnce(environment_.options.prompts, kind_.endpoint, body_);
+    layout_ = ReadAtOnce(environment_.options.prompts, kind_.endpoint,
+                         IsGemini(place_.route) ? place_.argument : std::string(), body_);
   }
-  return body_.Scan(work_);
+  const Result<void> scanned = co_await body_.Scan(work_);
+  if (!scanned || !IsGemini(place_.route)) co_return scanned;
+  // The path says what the bodies of other dialects say.
+  upstream::BodyScan scan = body_.scan();
+  scan.model = place_.argument;
+  scan.model_begin = scan.model_end = 0;
+  scan.stream = place_.route == Route::kStreamContent;
+  body_.TakeScan(std::move(scan));
+  co_return scanned;
 }
 
 Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
@@ -99,6 +149,7 @@ Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
       known = environment_.options.prompts->Recognize({.body = body_.text(),
                                                        .layout = layout_,
                                                        .endpoint = kind_.endpoint,
+                                                       .model = model(),
                                                        .tenant = caller_.tenant(),
                                                        .fields = head_.fields});
     };
@@ -134,8 +185,9 @@ Task<Result<void>> RequestContext::CheckPrompt(std::string model) {
     const Result<service::Prompts::Known> known = co_await Recognize();
     if (!known) co_return known.error();
     if (known->num_tokens > most) {
-      co_return protocol::form::PromptLimitError(
-          DialectOf(kind_.endpoint), {.num_tokens = known->num_tokens, .tokens_max = most});
+      co_return dialect::form::PromptLimitError(
+          dialect::form::DialectOf(kind_.endpoint),
+          {.num_tokens = known->num_tokens, .tokens_max = most});
     }
   }
   co_return Result<void>();
@@ -149,7 +201,7 @@ void NotePrompt(session::log::TurnPrompt prompt, AnswerNotes& notes) {
 ReplyInfo RequestContext::Info() const {
   std::string_view id_name;
   if (place_.openai_dialect) {
-    const bool anthropic = kind_.dialect == upstream::wire::Dialect::kAnthropic;
+    const bool anthropic = kind_.dialect == dialect::form::Api::kAnthropic;
     id_name = anthropic ? "request-id" : "x-request-id";
   }
   return {.request_id = head_.request_id,
@@ -169,9 +221,7 @@ Task<bool> RequestContext::Reply(Response response) {
   Count(response.status);
   LogRefusal(head_.request_id, place_.name,
              caller_.key() == nullptr ? "" : std::string_view(caller_.key()->name()), response);
-  if (kind_.dialect == upstream::wire::Dialect::kAnthropic) {
-    ToMessagesError(head_.request_id, response);
-  }
+  ToErrorOf(kind_.dialect, head_.request_id, response);
   const bool written = co_await sink_.Send(std::move(response), Info());
   co_return written;
 }
@@ -189,11 +239,18 @@ Result<void> AdmitOwnData(RequestContext& request) {
                                 request.environment().options.exchange_log);
 }
 
-protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint) {
-  using upstream::wire::Endpoint;
-  if (endpoint == Endpoint::kMessages) return protocol::form::Dialect::kMessages;
-  return endpoint == Endpoint::kResponses ? protocol::form::Dialect::kResponses
-                                          : protocol::form::Dialect::kChatCompletions;
+std::string WithModel(std::string_view target, std::string_view model) {
+  const std::string_view path = PathOf(target);
+  const size_t colon = path.rfind(':');
+  const size_t begin = path.rfind("/models/", colon);
+  if (colon == std::string_view::npos || begin == std::string_view::npos) {
+    return std::string(target);
+  }
+  std::string renamed(path.substr(0, begin));
+  renamed.append("/models/").append(model).append(path.substr(colon));
+  const size_t query = target.find('?');
+  if (query != std::string_view::npos) renamed.append(target.substr(query));
+  return renamed;
 }
 
 std::string_view PathOf(std::string_view target) {

@@ -120,6 +120,7 @@ class RequestContext {
   Environment& environment_;
   ResponseSink& sink_;
   const std::shared_ptr<const Targets> targets_;
+  std::string target_;  // without a key that stood in the query
   RequestHead head_;
   const upstream::PathKind kind_;
   Caller caller_;
@@ -144,8 +145,8 @@ inline bool ReadsAnswer(RequestContext& request) {
 // the caller's key; an error if it exceeds them.
 Result<void> AdmitOwnData(RequestContext& request);
 
-// The dialect of an endpoint; chat completions for endpoints that have none of their own.
-protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint);
+// A target of Gemini's API with another model in its path.
+std::string WithModel(std::string_view target, std::string_view model);
 // The path of a target, without scheme, host, query and fragment.
 std::string_view PathOf(std::string_view target);
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/errors.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::proxy::request {
 namespace {
@@ -17,11 +17,11 @@ constexpr int kPauseOfSdksMax = 60;
 
 Response ErrorResponse(const Error& error) {
   // A cancelled request whose client is still there was cancelled by the server's own shutdown.
-  const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::form::HttpStatus(error);
+  const int status = error.code == ErrorCode::kCancelled ? 503 : dialect::form::HttpStatus(error);
   Response response{.status = status,
-                    .body = protocol::form::EncodeError(error),
-                    .error_message = protocol::form::PublicMessage(error),
-                    .error_details = protocol::form::MessagesErrorDetails(error)};
+                    .body = dialect::form::EncodeError(error),
+                    .error_message = dialect::form::PublicMessage(error),
+                    .error_details = dialect::form::MessagesErrorDetails(error)};
   response.reason = ErrorCodeName(error.code);
   // 429 and 503 are temporary; if the error does not say when to retry, a second is suggested.
   const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
@@ -41,7 +41,7 @@ Response EncodingResponse(std::string_view encoding, uint64_t body_bytes_max) {
 
 Response StatusResponse(int status, std::string_view message) {
   std::string body = R"({"error":{"message":)";
-  protocol::form::AppendJsonString(message, body);
+  dialect::form::AppendJsonString(message, body);
   body += status >= 500 ? R"(,"type":"server_error")" : R"(,"type":"invalid_request_error")";
   body += R"(,"param":null,"code":null}})";
   return {.status = status,
@@ -58,12 +58,17 @@ void LogRefusal(std::string_view request_id, std::string_view route, std::string
              key.empty() ? "none" : key);
 }
 
-void ToMessagesError(std::string_view request_id, Response& response) {
-  if (response.error_message.empty()) return;
-  response.body = protocol::form::EncodeMessagesError({.status = response.status,
-                                                       .message = response.error_message,
-                                                       .request_id = request_id,
-                                                       .details = response.error_details});
+void ToErrorOf(dialect::form::Api api, std::string_view request_id, Response& response) {
+  using dialect::form::Api;
+  if (response.error_message.empty() || api == Api::kOpenAi) return;
+  if (api == Api::kGemini) {
+    response.body = dialect::form::EncodeGeminiError(response.status, response.error_message);
+    return;
+  }
+  response.body = dialect::form::EncodeMessagesError({.status = response.status,
+                                                      .message = response.error_message,
+                                                      .request_id = request_id,
+                                                      .details = response.error_details});
 }
 
 }  // namespace kvgate::proxy::request

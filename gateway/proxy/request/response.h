@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::proxy::request {
 
@@ -33,7 +34,7 @@ Response EncodingResponse(std::string_view encoding, uint64_t body_bytes_max);
 // key; empty: it has none.
 void LogRefusal(std::string_view request_id, std::string_view route, std::string_view key,
                 const Response& response);
-// Rewrites an error into the Messages form; other responses stay as they are.
-void ToMessagesError(std::string_view request_id, Response& response);
+// Rewrites an error into the form of that API's clients; other responses stay as they are.
+void ToErrorOf(dialect::form::Api api, std::string_view request_id, Response& response);
 
 }  // namespace kvgate::proxy::request

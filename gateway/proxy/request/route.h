@@ -16,6 +16,9 @@ enum class Route : uint8_t {
   kResponses,
   kInputTokens,
   kCompact,
+  kGenerateContent,
+  kStreamContent,
+  kCountContent,
   kEmbeddings,
   kResponse,
   kResponseDelete,
@@ -78,11 +81,16 @@ enum class Route : uint8_t {
   kForwarded,  // not a path of the gateway; the router never finds it
 };
 
+// True for routes of Gemini's API, whose path names the model.
+inline bool IsGemini(Route route) {
+  return route >= Route::kGenerateContent && route <= Route::kCountContent;
+}
+
 // True for routes that a model answers, the local one or an upstream's.
 inline bool IsGeneration(Route route) {
   return route == Route::kChatCompletions || route == Route::kCompletions ||
          route == Route::kMessages || route == Route::kCountTokens || route == Route::kResponses ||
-         route == Route::kInputTokens || route == Route::kCompact;
+         route == Route::kInputTokens || route == Route::kCompact || IsGemini(route);
 }
 
 // True for routes of a stored response or conversation, whether the gateway or an upstream keeps
@@ -123,10 +131,11 @@ struct RoutePlace {
 
   // True if the body must name the model that answers.
   bool names_model() const { return NamesModel(route); }
-  bool argument_is_model() const { return route == Route::kModel; }
+  bool argument_is_model() const { return route == Route::kModel || IsGemini(route); }
   // True if a prompt is only counted.
   bool counts_tokens() const {
-    return route == Route::kCountTokens || route == Route::kInputTokens;
+    return route == Route::kCountTokens || route == Route::kInputTokens ||
+           route == Route::kCountContent;
   }
 };
 

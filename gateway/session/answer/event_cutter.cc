@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/ledger/reply/sse_reader.h"
+#include "gateway/dialect/reply/sse_reader.h"
 
 namespace kvgate::session::answer {
 namespace {
@@ -27,7 +27,7 @@ size_t EventSize(std::string_view text, size_t from) {
   return 0;
 }
 
-class DataSink final : public ledger::reply::SseSink {
+class DataSink final : public dialect::reply::SseSink {
  public:
   std::string data;
 
@@ -61,7 +61,7 @@ std::string EventCutter::TakeRest() {
 
 std::string DataOf(std::string_view event) {
   DataSink sink;
-  ledger::reply::SseReader reader(sink);
+  dialect::reply::SseReader reader(sink);
   reader.Feed(event);
   reader.Feed("\n\n");
   return std::move(sink.data);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "gateway/dialect/form/left_out.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/protocol/form/left_out.h"
 #include "gateway/session/summary/summary_text.h"
 #include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
@@ -55,7 +55,7 @@ std::string Rewritten(const OpenArgs& args, const std::vector<Message>& messages
 
 bool IsCompactionItem(const Message& message) {
   const std::optional<RawObject> item = RawObject::Read(message.json);
-  return item && protocol::form::IsCompaction(item->StringAt("type"));
+  return item && dialect::form::IsCompaction(item->StringAt("type"));
 }
 
 // What stays of the items in front: the system's words, and the user's if they are not covered.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/protocol/reply_encoder.h"
+#include "gateway/dialect/reply/reply_encoder.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
 
@@ -194,7 +194,7 @@ Json CallOf(const Compaction& compaction) {
 }
 
 void AppendEvent(const Json& event, std::string& out) {
-  protocol::AppendNamedSseEvent(StringAt(event, "type"), Dump(event), out);
+  dialect::reply::AppendNamedSseEvent(StringAt(event, "type"), Dump(event), out);
 }
 
 }  // namespace kvgate::session::compaction

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "gateway/protocol/responses.h"
+#include "gateway/dialect/responses/responses.h"
 #include "gateway/session/transcript/raw_object.h"
 
 namespace kvgate::session::log {
@@ -20,8 +20,8 @@ using transcript::RawObject;
 
 namespace {
 
-void Append(std::vector<protocol::form::ResponsesItem> more,
-            std::vector<protocol::form::ResponsesItem>& items) {
+void Append(std::vector<dialect::responses::ResponsesItem> more,
+            std::vector<dialect::responses::ResponsesItem>& items) {
   items.insert(items.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
 }
@@ -98,20 +98,22 @@ std::string_view PayloadOf(const store::meta::Turn& turn, std::string_view role)
 }
 
 Result<void> AddTurnItems(const store::meta::Turn& turn,
-                          std::vector<protocol::form::ResponsesItem>& items) {
+                          std::vector<dialect::responses::ResponsesItem>& items) {
   for (const std::string_view role : {kInputRole, kItemsRole}) {
     const std::string_view payload = PayloadOf(turn, role);
     if (payload.empty()) continue;
-    KVGATE_TRY(std::vector<protocol::form::ResponsesItem> more,
-               protocol::form::ParseItems(payload));
+    KVGATE_TRY(std::vector<dialect::responses::ResponsesItem> more,
+               dialect::responses::ParseItems(payload));
     Append(std::move(more), items);
   }
   if (const std::string_view response = PayloadOf(turn, kResponseRole); !response.empty()) {
-    KVGATE_TRY(std::vector<protocol::form::ResponsesItem> more, protocol::OutputOf(response));
+    KVGATE_TRY(std::vector<dialect::responses::ResponsesItem> more,
+               dialect::responses::OutputOf(response));
     Append(std::move(more), items);
   }
   if (const std::string_view id = PayloadOf(turn, kRemovedRole); !id.empty()) {
-    std::erase_if(items, [&](const protocol::form::ResponsesItem& item) { return item.id == id; });
+    std::erase_if(items,
+                  [&](const dialect::responses::ResponsesItem& item) { return item.id == id; });
   }
   return {};
 }

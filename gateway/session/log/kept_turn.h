@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/response_items.h"
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/log/logged_turn.h"
 #include "store/meta/turn_store.h"
 
@@ -27,7 +27,7 @@ inline constexpr std::string_view kMetadataRole = "metadata";  // an object
 std::string_view PayloadOf(const store::meta::Turn& turn, std::string_view role);
 // Applies to `items` what the turn adds to or removes from a conversation.
 Result<void> AddTurnItems(const store::meta::Turn& turn,
-                          std::vector<protocol::form::ResponsesItem>& items);
+                          std::vector<dialect::responses::ResponsesItem>& items);
 
 // True if the turn is such an entry; others are of the form of LoggedTurn.
 bool IsKept(const store::meta::Turn& turn);

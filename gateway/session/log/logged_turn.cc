@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
 
 namespace kvgate::session::log {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using transcript::RawObject;
 
 namespace {

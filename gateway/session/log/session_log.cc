@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
-#include "gateway/protocol/form/response_items.h"
+#include "gateway/dialect/form/json_writer.h"
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/log/kept_turn.h"
 #include "gateway/session/transcript/raw_object.h"
 
@@ -41,9 +41,11 @@ std::string_view ResponseOf(std::string_view id) {
   return id.starts_with(kEventPrefix) ? id.substr(id.rfind(':') + 1) : id;
 }
 bool IsConversation(std::string_view key) {
-  return key.starts_with(protocol::form::kConversationPrefix);
+  return key.starts_with(dialect::responses::kConversationPrefix);
 }
-bool IsResponse(std::string_view key) { return key.starts_with(protocol::form::kResponsePrefix); }
+bool IsResponse(std::string_view key) {
+  return key.starts_with(dialect::form::kResponsePrefix);
+}
 
 // The list of the turn store that a session's entries stand in. Stored responses stand in none, so
 // that a conversation's newest entry is none of the responses in it.
@@ -93,7 +95,7 @@ void CountDepths(std::span<LoggedTurn> turns) {
 
 Turn RootTurn(const SessionLog::Place& place, Dialect dialect) {
   std::string payload;
-  protocol::form::JsonWriter json(payload);
+  dialect::form::JsonWriter json(payload);
   json.BeginObject().Key("key").String(place.key);
   json.Key("dialect").String(NameOf(dialect)).EndObject();
   return {.id = RootIdOf(place.key),

@@ -108,7 +108,7 @@ Result<Entries> ReadEntries(std::string_view object, std::string_view field) {
   return entries;
 }
 
-void WriteEntries(std::span<const Entry> entries, protocol::form::JsonWriter& json) {
+void WriteEntries(std::span<const Entry> entries, dialect::form::JsonWriter& json) {
   json.BeginObject();
   for (const Entry& entry : entries) json.Key(entry.name).Raw(entry.value);
   json.EndObject();

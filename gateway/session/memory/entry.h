@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::session::memory {
 
@@ -37,6 +37,6 @@ Result<void> CheckSize(std::span<const Entry> entries);
 // Reads {"NAME": VALUE, …}. Fails with kInvalidArgument, whose field is `field` or "field.NAME".
 Result<Entries> ReadEntries(std::string_view object, std::string_view field);
 // Writes them in that form; as lists in the log they keep their order there.
-void WriteEntries(std::span<const Entry> entries, protocol::form::JsonWriter& json);
+void WriteEntries(std::span<const Entry> entries, dialect::form::JsonWriter& json);
 
 }  // namespace kvgate::session::memory

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::session::memory {
 
@@ -91,7 +91,7 @@ std::string Extraction::Question(std::span<const Entry> known) const {
     if (schema_.Has(entry.name)) of_schema.push_back(entry);
   }
   std::string facts;
-  protocol::form::JsonWriter json(facts);
+  dialect::form::JsonWriter json(facts);
   WriteEntries(of_schema, json);
   return fmt::format(
       "Do not go on with the conversation. Look for facts in it that should be remembered: those "

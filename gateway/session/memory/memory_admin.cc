@@ -8,7 +8,7 @@
 
 namespace kvgate::session::memory {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using transcript::Json;
 
 namespace {

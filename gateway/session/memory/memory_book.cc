@@ -15,7 +15,7 @@
 
 namespace kvgate::session::memory {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using store::file::kMemoryKind;
 using store::meta::MetaTable;
 using store::meta::MetaWrite;

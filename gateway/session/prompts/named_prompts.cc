@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 
 namespace kvgate::session::prompts {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kSource = "session.prompts";
 
 Error Conflict(std::string why) {
-  return MakeError(ErrorCode::kUnavailable, std::string(protocol::form::kSessionSource),
+  return MakeError(ErrorCode::kUnavailable, std::string(dialect::form::kSessionSource),
                    std::move(why));
 }
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "gateway/session/prompts/prompt_values.h"
 #include "gateway/session/session_ask.h"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kSource = "session.prompts";
 
 Error Differs(std::string_view field, std::string why) {
-  return MakeError(ErrorCode::kUnavailable, std::string(protocol::form::kSessionSource),
+  return MakeError(ErrorCode::kUnavailable, std::string(dialect::form::kSessionSource),
                    std::move(why), std::string(field));
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 #include "gateway/session/transcript/raw_object.h"
 #include "gateway/session/transcript/request_body.h"
@@ -39,7 +39,7 @@ std::string_view ListNameOf(Dialect dialect) {
 // The text between the quotes of a JSON string.
 std::string Inner(std::string_view text) {
   std::string quoted;
-  protocol::form::AppendJsonString(text, quoted);
+  dialect::form::AppendJsonString(text, quoted);
   return quoted.substr(1, quoted.size() - 2);
 }
 

@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/prompts/prompt_name.h"
 #include "gateway/session/transcript/bounded_json.h"
 
 namespace kvgate::session::prompts {
 namespace {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 constexpr size_t kVariableBytesMax = 64;
 constexpr size_t kBracesMax = 2 * kVariableBytesMax;  // from the first braces to the last ones

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/utf8.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 
 namespace kvgate::session::retrieval {
@@ -40,7 +40,7 @@ Result<Meaning> ReadVector(const Json& values) {
 
 std::string EmbeddingBody(std::string_view model, std::span<const std::string> texts) {
   std::string body;
-  protocol::form::JsonWriter json(body);
+  dialect::form::JsonWriter json(body);
   json.BeginObject().Key("model").String(model).Key("input").BeginArray();
   for (const std::string& text : texts) json.String(text);
   json.EndArray().Key("encoding_format").String("float").EndObject();

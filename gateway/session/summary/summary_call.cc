@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/answer/answer_reader.h"
 #include "gateway/session/summary/summary_text.h"
 #include "gateway/session/transcript/raw_object.h"
@@ -15,7 +15,7 @@
 
 namespace kvgate::session::summary {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using transcript::Kind;
 using transcript::RawObject;
 using Member = transcript::Member;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/transcript/raw_object.h"
 
 namespace kvgate::session::transcript {
@@ -10,7 +10,7 @@ namespace {
 
 std::string Quoted(std::string_view text) {
   std::string json;
-  protocol::form::JsonWriter(json).String(text);
+  dialect::form::JsonWriter(json).String(text);
   return json;
 }
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 
 namespace kvgate::session::transcript {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 
 // Who speaks. Reasoning and calls are the assistant's, results of calls are kTool, also where their
 // dialect puts them into a user's message.

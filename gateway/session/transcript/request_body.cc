@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/prompt/parse/json_scanner.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 
 namespace kvgate::session::transcript {

@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_fence.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/telemetry/otlp/span.h"
 #include "gateway/telemetry/otlp/sums.h"
 #include "gateway/upstream/exchange.h"
@@ -36,7 +36,7 @@
 
 namespace kvgate::telemetry::otlp {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using upstream::wire::kAwait;
 using upstream::wire::Task;
 

@@ -9,9 +9,9 @@
 
 namespace kvgate::telemetry::otlp {
 
+using dialect::form::Endpoint;
+using dialect::form::JsonWriter;
 using ledger::RequestRecord;
-using protocol::form::JsonWriter;
-using upstream::wire::Endpoint;
 
 namespace {
 
@@ -26,6 +26,8 @@ std::string_view OperationOf(Endpoint endpoint) {
     case Endpoint::kResponses:
     case Endpoint::kMessages:
       return "chat";
+    case Endpoint::kGenerateContent:
+      return "generate_content";
     case Endpoint::kCompletions:
       return "text_completion";
     case Endpoint::kEmbeddings:

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/dialect/form/dialect.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/form/json_writer.h"
-#include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::telemetry::otlp {
@@ -44,18 +44,18 @@ struct Span {
 };
 
 // Returns true if requests to this endpoint are spans: those that ask a model for something.
-bool IsSpan(upstream::wire::Endpoint endpoint);
+bool IsSpan(dialect::form::Endpoint endpoint);
 // Returns nullopt for a request that is none. A span that its caller does not sample is returned
 // too, because it counts in the metrics.
 std::optional<Span> SpanOf(const ledger::RequestRecord& record);
 
 // Writes one element of "spans" in OTLP's JSON.
-void WriteSpan(const Span& span, protocol::form::JsonWriter& json);
+void WriteSpan(const Span& span, dialect::form::JsonWriter& json);
 
 // Writes the members "scope" and "resource" that stand beside spans and metrics.
-void WriteResource(std::string_view service_name, protocol::form::JsonWriter& json);
-void WriteScope(protocol::form::JsonWriter& json);
+void WriteResource(std::string_view service_name, dialect::form::JsonWriter& json);
+void WriteScope(dialect::form::JsonWriter& json);
 // Writes {"key": …, "value": {…}}.
-void WriteAttribute(std::string_view key, std::string_view value, protocol::form::JsonWriter& json);
+void WriteAttribute(std::string_view key, std::string_view value, dialect::form::JsonWriter& json);
 
 }  // namespace kvgate::telemetry::otlp

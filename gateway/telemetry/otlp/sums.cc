@@ -7,7 +7,7 @@
 
 namespace kvgate::telemetry::otlp {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 namespace {
 

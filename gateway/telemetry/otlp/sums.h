@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/telemetry/otlp/span.h"
 
 namespace kvgate::telemetry::otlp {
@@ -23,7 +23,7 @@ class Sums {
 
   void Add(const Span& span);
   // Writes the elements of "metrics" in OTLP's JSON, as of this time.
-  void Write(int64_t now_us, protocol::form::JsonWriter& json) const;
+  void Write(int64_t now_us, dialect::form::JsonWriter& json) const;
   bool empty() const { return series_.empty(); }
 
  private:
@@ -60,11 +60,10 @@ class Sums {
 
   Series& At(Key key);
   void WriteHistogram(const HistogramName& name, int64_t now_us,
-                      protocol::form::JsonWriter& json) const;
-  void WriteCounter(const CounterName& name, int64_t now_us,
-                    protocol::form::JsonWriter& json) const;
+                      dialect::form::JsonWriter& json) const;
+  void WriteCounter(const CounterName& name, int64_t now_us, dialect::form::JsonWriter& json) const;
   static void WriteKey(const Key& key, std::string_view token_type,
-                       protocol::form::JsonWriter& json);
+                       dialect::form::JsonWriter& json);
 
   const int64_t start_us_;
   std::map<Key, Series> series_;

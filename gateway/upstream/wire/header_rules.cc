@@ -62,6 +62,12 @@ std::string_view FindHeader(const HeaderFields& fields, std::string_view name) {
   return "";
 }
 
+bool IsCredential(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"authorization", "x-api-key", "x-goog-api-key"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view known) { return SameName(known, name); });
+}
+
 bool IsHopByHop(std::string_view name) {
   static constexpr std::string_view kNames[] = {
       "connection", "keep-alive",    "proxy-connection",    "proxy-authenticate",
@@ -71,20 +77,27 @@ bool IsHopByHop(std::string_view name) {
                      [&](std::string_view known) { return SameName(known, name); });
 }
 
+std::string_view CredentialHeader(dialect::form::Api api) {
+  if (api == dialect::form::Api::kGemini) return "x-goog-api-key";
+  return api == dialect::form::Api::kAnthropic ? "x-api-key" : "Authorization";
+}
+
 std::string RequestHead(const RequestHeadArgs& args) {
-  const bool anthropic = args.dialect == Dialect::kAnthropic;
   std::string head;
   head.reserve(1024);
   head.append(args.method).append(" ").append(args.target).append(" HTTP/1.1\r\n");
   bool host_written = false;
   bool length_written = false;
   bool key_written = args.api_key.empty();
-  const auto write_key = [&](std::string_view spelled_bearer, std::string_view spelled_key) {
+  // Takes the place of the caller's credential, in that one's spelling if it is of that name.
+  const auto write_key = [&](std::string_view replaced) {
     if (std::exchange(key_written, true)) return;
-    if (anthropic) {
-      Append(spelled_key, args.api_key, head);
+    const std::string_view own = CredentialHeader(args.dialect);
+    const std::string_view name = SameName(replaced, own) ? replaced : own;
+    if (args.dialect == dialect::form::Api::kOpenAi) {
+      Append(name, fmt::format("Bearer {}", args.api_key), head);
     } else {
-      Append(spelled_bearer, fmt::format("Bearer {}", args.api_key), head);
+      Append(name, args.api_key, head);
     }
   };
   for (const HeaderField& field : args.fields) {
@@ -95,10 +108,8 @@ std::string RequestHead(const RequestHeadArgs& args) {
       if (!std::exchange(host_written, true)) Append(field.name, args.host, head);
       continue;
     }
-    const bool bearer = SameName(field.name, "authorization");
-    const bool key = SameName(field.name, "x-api-key");
-    if ((bearer || key) && (args.drop_credential || !args.api_key.empty())) {
-      write_key(bearer ? field.name : "Authorization", key ? field.name : "x-api-key");
+    if (IsCredential(field.name) && (args.drop_credential || !args.api_key.empty())) {
+      write_key(field.name);
       continue;
     }
     if (SameName(field.name, "content-length")) {
@@ -112,7 +123,7 @@ std::string RequestHead(const RequestHeadArgs& args) {
   }
   for (const HeaderField& field : args.added) Append(field.name, field.value, head);
   if (!host_written) Append("Host", args.host, head);
-  write_key("Authorization", "x-api-key");
+  write_key({});
   // A body that came in chunks is sent with a length.
   if (!length_written && args.body_bytes > 0) {
     Append("Content-Length", fmt::format("{}", args.body_bytes), head);
@@ -149,14 +160,21 @@ std::string ForwardedHead(const ResponseHeadArgs& args) {
   return head;
 }
 
-std::string UpstreamTarget(std::string_view base_path, Dialect dialect, std::string_view target) {
+std::string UpstreamTarget(std::string_view base_path, dialect::form::Api dialect,
+                           std::string_view target) {
   // The host of an absolute form is this gateway's, not the upstream's.
   const size_t scheme = target.starts_with('/') ? std::string_view::npos : target.find("://");
   if (scheme != std::string_view::npos && scheme < 8) {
     const size_t slash = target.find('/', scheme + 3);
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }
-  if (dialect == Dialect::kOpenAi && target.starts_with("/v1/")) target.remove_prefix(3);
+  if (dialect == dialect::form::Api::kOpenAi && target.starts_with("/v1/")) target.remove_prefix(3);
+  // A base URL may hold the version or not.
+  constexpr std::string_view kVersion = "/v1beta";
+  if (dialect == dialect::form::Api::kGemini && base_path.ends_with(kVersion) &&
+      target.starts_with(kVersion)) {
+    target.remove_prefix(kVersion.size());
+  }
   return std::string(base_path).append(target);
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::upstream::wire {
 
@@ -27,6 +27,11 @@ std::string_view FindHeader(const HeaderFields& fields, std::string_view name);
 // True if a header of this name always belongs to one connection.
 bool IsHopByHop(std::string_view name);
 
+// True if a caller's credential for a provider may stand in a header of this name.
+bool IsCredential(std::string_view name);
+// The header in which a server of that API takes a credential.
+std::string_view CredentialHeader(dialect::form::Api api);
+
 struct RequestHeadArgs {
   std::string_view method;
   std::string_view target;  // as written in the request line
@@ -39,7 +44,7 @@ struct RequestHeadArgs {
   // Replaces the caller's credential, in the header that the dialect uses; empty: the caller's is
   // passed on.
   std::string_view api_key = {};
-  Dialect dialect = Dialect::kOpenAi;
+  dialect::form::Api dialect = dialect::form::Api::kOpenAi;
   // The caller's credential is this gateway's own key, which must not be sent out.
   bool drop_credential = false;
 };
@@ -63,7 +68,8 @@ struct ResponseHeadArgs {
 std::string ForwardedHead(const ResponseHeadArgs& args);
 
 // Puts "/v1/chat/completions?a=b" under a base path. For openai the "/v1" is dropped, since the
-// base URL contains it.
-std::string UpstreamTarget(std::string_view base_path, Dialect dialect, std::string_view target);
+// base URL contains it, and for gemini the "/v1beta" if it does.
+std::string UpstreamTarget(std::string_view base_path, dialect::form::Api dialect,
+                           std::string_view target);
 
 }  // namespace kvgate::upstream::wire

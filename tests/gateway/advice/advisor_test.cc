@@ -424,7 +424,7 @@ TEST(AdvisorTest, TheDearestIsFirstInJsonAndHasWhatTheApiPromises) {
   const std::vector<Advice> advice = Replay(planted).advice;
   ASSERT_GE(advice.size(), 2U);
   std::string text;
-  protocol::form::JsonWriter writer(text);
+  dialect::form::JsonWriter writer(text);
   WriteAdvice(advice, 1, 2, writer);
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["from_us"], 1);

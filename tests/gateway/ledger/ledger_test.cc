@@ -36,7 +36,7 @@ RequestRecord Record(int number, std::string tenant = "t") {
   RequestRecord record;
   record.id = "id" + std::to_string(1000 + number);
   record.time_us = NowUs();
-  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.endpoint = dialect::form::Endpoint::kMessages;
   record.upstream = "main";
   record.provider = "anthropic";
   record.model = "claude-3-7-sonnet-20250219";
@@ -49,7 +49,7 @@ RequestRecord Record(int number, std::string tenant = "t") {
 
 Json Stats(const Ledger& ledger) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   ledger.WriteStats(json);
   return Json::parse(text);
 }
@@ -300,7 +300,7 @@ TEST(LedgerTest, ATenantSeesItsOwnRecordsAndSumsAlone) {
   EXPECT_TRUE(ledger.Get("id1000", "a"));
   EXPECT_EQ(ledger.Get("id1001", "a").error().code, ErrorCode::kNotFound);
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   ledger.WriteStats(json, "a");
   const Json stats = Json::parse(text)["totals"];
   EXPECT_EQ(stats["requests"], 2);
@@ -308,7 +308,7 @@ TEST(LedgerTest, ATenantSeesItsOwnRecordsAndSumsAlone) {
   EXPECT_EQ(stats["by_tenant"].size(), 1u);
   EXPECT_FALSE(stats.contains("by_upstream"));
   std::string none;
-  protocol::form::JsonWriter writer(none);
+  dialect::form::JsonWriter writer(none);
   ledger.WriteStats(writer, "c");
   EXPECT_EQ(Json::parse(none)["totals"]["requests"], 0);
 }
@@ -471,7 +471,7 @@ TEST(LedgerTest, AForwardedRequestBecomesARecord) {
                                       .received_at = std::chrono::system_clock::now(),
                                       .upstream = "main",
                                       .provider = "openai",
-                                      .endpoint = upstream::wire::Endpoint::kChatCompletions,
+                                      .endpoint = dialect::form::Endpoint::kChatCompletions,
                                       .method = "POST",
                                       .path = "/v1/chat/completions",
                                       .model = "gpt-6-sol",
@@ -599,7 +599,7 @@ TEST(LedgerTest, APreparationAddsToTheRecordBeforeItIsPricedAndCounted) {
                                       .received_at = std::chrono::system_clock::now(),
                                       .upstream = "main",
                                       .provider = "anthropic",
-                                      .endpoint = upstream::wire::Endpoint::kMessages,
+                                      .endpoint = dialect::form::Endpoint::kMessages,
                                       .method = "POST",
                                       .path = "/v1/messages",
                                       .model = "claude-3-7-sonnet",

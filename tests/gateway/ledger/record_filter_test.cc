@@ -16,7 +16,7 @@ RequestRecord Record() {
   RequestRecord record;
   record.id = "id1";
   record.time_us = 1'000;
-  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.endpoint = dialect::form::Endpoint::kMessages;
   record.upstream = "main";
   record.model = "claude";
   record.asked_model = "best";

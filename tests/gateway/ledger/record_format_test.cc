@@ -76,9 +76,8 @@ RequestRecord RandomRecord(std::mt19937& random) {
     *text = RandomText(random);
   }
   record.time_us = number();
-  record.endpoint = static_cast<upstream::wire::Endpoint>(random() % 8);
-  record.dialect =
-      random() % 2 == 0 ? upstream::wire::Dialect::kOpenAi : upstream::wire::Dialect::kAnthropic;
+  record.endpoint = static_cast<dialect::form::Endpoint>(random() % 8);
+  record.dialect = random() % 2 == 0 ? dialect::form::Api::kOpenAi : dialect::form::Api::kAnthropic;
   record.status = static_cast<int>(random() % 600);
   record.stream = random() % 2 == 0;
   record.num_attempts = static_cast<int>(random() % 5);

@@ -13,8 +13,8 @@ RequestRecord FullRecord() {
   RequestRecord record;
   record.id = "id1";
   record.time_us = 1'790'000'000'123'456;
-  record.endpoint = upstream::wire::Endpoint::kMessages;
-  record.dialect = upstream::wire::Dialect::kAnthropic;
+  record.endpoint = dialect::form::Endpoint::kMessages;
+  record.dialect = dialect::form::Api::kAnthropic;
   record.path = "/v1/messages";
   record.upstream = "main";
   record.provider = "anthropic";

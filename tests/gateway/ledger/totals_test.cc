@@ -16,7 +16,7 @@ constexpr int64_t kOctober31 = 1'793'404'800'000'000;  // 2026-10-31 00:00 UTC
 RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
   RequestRecord record;
   record.time_us = time_us;
-  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.endpoint = dialect::form::Endpoint::kMessages;
   record.upstream = "main";
   record.model = "m";
   record.tenant = std::move(tenant);
@@ -34,7 +34,7 @@ RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
 
 Json Written(const Totals& totals) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   totals.Write(json);
   return Json::parse(text);
 }
@@ -85,7 +85,7 @@ TEST(TotalsTest, WhatIsNotKnownIsCountedAndNotTakenForZero) {
   silent.usage.reset();
   totals.Add(silent);
   RequestRecord listing = silent;
-  listing.endpoint = upstream::wire::Endpoint::kModels;
+  listing.endpoint = dialect::form::Endpoint::kModels;
   totals.Add(listing);
   RequestRecord failed = silent;
   failed.status = 529;

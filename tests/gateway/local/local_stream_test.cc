@@ -32,9 +32,9 @@ TEST(LocalStreamTest, DeltasThatNobodyTookMergeIntoOne) {
   ASSERT_TRUE(test::WaitUntil([&] { return num_wakes.load() >= 2; }, "two wakes"));
   const auto events = (*stream)->Take();
   ASSERT_EQ(events.size(), 3u);
-  EXPECT_TRUE(std::holds_alternative<protocol::form::BeginEvent>(events[0]));
-  EXPECT_EQ(std::get<protocol::form::DeltaEvent>(events[1]).text, "abc");
-  EXPECT_EQ(std::get<protocol::form::FinishEvent>(events[2]).stats.num_output_tokens, 3);
+  EXPECT_TRUE(std::holds_alternative<dialect::form::BeginEvent>(events[0]));
+  EXPECT_EQ(std::get<dialect::form::DeltaEvent>(events[1]).text, "abc");
+  EXPECT_EQ(std::get<dialect::form::FinishEvent>(events[2]).stats.num_output_tokens, 3);
   EXPECT_TRUE((*stream)->Take().empty());
   // The stream wakes its reader for the first token and for the end: an unread buffer is not
   // announced again.
@@ -67,8 +67,8 @@ TEST(LocalStreamTest, AnUnreadAnswerIsBoundedAndCancelled) {
   std::this_thread::sleep_for(milliseconds(50));
   const auto events = (*stream)->Take();
   ASSERT_EQ(events.size(), 3u);
-  EXPECT_LE(std::get<protocol::form::DeltaEvent>(events[1]).text.size(), 51'000u);
-  const auto& finish = std::get<protocol::form::FinishEvent>(events[2]);
+  EXPECT_LE(std::get<dialect::form::DeltaEvent>(events[1]).text.size(), 51'000u);
+  const auto& finish = std::get<dialect::form::FinishEvent>(events[2]);
   ASSERT_TRUE(finish.error);
   EXPECT_EQ(finish.error->code, ErrorCode::kOverloaded);
   EXPECT_TRUE(test::WaitUntil([&] { return engine.num_running() == 0; }, "the engine is idle"));
@@ -80,15 +80,14 @@ TEST(LocalStreamTest, ACancelledStreamEndsWithThatError) {
   const auto stream = StartLocalStream(Request(), {.engine = engine, .tokenizer = tokenizer});
   ASSERT_TRUE(stream);
   (*stream)->Cancel();
-  std::vector<protocol::form::CompletionEvent> events;
+  std::vector<dialect::form::CompletionEvent> events;
   ASSERT_TRUE(test::WaitUntil(
       [&] {
         events = (*stream)->Take();
         return !events.empty();
       },
       "the stream has events"));
-  EXPECT_EQ(std::get<protocol::form::FinishEvent>(events.back()).error->code,
-            ErrorCode::kCancelled);
+  EXPECT_EQ(std::get<dialect::form::FinishEvent>(events.back()).error->code, ErrorCode::kCancelled);
 }
 
 TEST(LocalStreamTest, LogprobsAreSpelled) {
@@ -101,7 +100,7 @@ TEST(LocalStreamTest, LogprobsAreSpelled) {
   ASSERT_TRUE(stream);
   ASSERT_TRUE(test::WaitUntil([&] { return engine.num_running() == 0; }, "the engine is idle"));
   const auto events = (*stream)->Take();
-  const auto& tokens = std::get<protocol::form::DeltaEvent>(events.at(1)).tokens;
+  const auto& tokens = std::get<dialect::form::DeltaEvent>(events.at(1)).tokens;
   ASSERT_EQ(tokens.size(), 1u);
   EXPECT_EQ(tokens[0].token.bytes, "h");
   EXPECT_EQ(tokens[0].top[1].bytes, "b");

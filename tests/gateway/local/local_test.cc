@@ -12,9 +12,9 @@
 namespace kvgate::local {
 namespace {
 
-using protocol::form::CompletionRequest;
-using protocol::form::Dialect;
-using protocol::form::Message;
+using dialect::form::CompletionRequest;
+using dialect::form::Dialect;
+using dialect::form::Message;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -44,12 +44,12 @@ CompletionRequest Text(std::string text) {
   return request;
 }
 
-protocol::form::FinishEvent WaitForFinish(EventStream& stream) {
-  std::optional<protocol::form::FinishEvent> first;
+dialect::form::FinishEvent WaitForFinish(EventStream& stream) {
+  std::optional<dialect::form::FinishEvent> first;
   EXPECT_TRUE(test::WaitUntil(
       [&] {
         for (const auto& event : stream.Take()) {
-          const auto* finish = std::get_if<protocol::form::FinishEvent>(&event);
+          const auto* finish = std::get_if<dialect::form::FinishEvent>(&event);
           if (finish != nullptr && !first.has_value()) first = *finish;
         }
         return first.has_value();
@@ -98,7 +98,7 @@ TEST(LocalProviderTest, APromptThatFillsTheContextIsNamedByItsField) {
   const auto text = fixture.provider.Run({.request = Text(large), .tenant = {}});
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().field, "prompt");
-  EXPECT_EQ(text.error().source, protocol::form::kContextLengthSource);
+  EXPECT_EQ(text.error().source, dialect::form::kContextLengthSource);
   EXPECT_THAT(text.error().detail, HasSubstr("your prompt resulted in 5000 tokens"));
   const auto chat = fixture.provider.Run({.request = Chat({{"user", large}}), .tenant = {}});
   ASSERT_FALSE(chat);
@@ -127,7 +127,7 @@ TEST(LocalProviderTest, APromptBeyondATenantsShareIsToldSoInTheDialectsWords) {
     request.dialect = dialect;
     const auto run = fixture.provider.Run({.request = request, .tenant = {}});
     EXPECT_FALSE(run);
-    EXPECT_EQ(run.error().source, protocol::form::kContextLengthSource);
+    EXPECT_EQ(run.error().source, dialect::form::kContextLengthSource);
     return run.error().detail;
   };
   for (const size_t size : {size_t{2000}, size_t{5000}}) {  // within the context, and beyond
@@ -141,12 +141,12 @@ TEST(LocalProviderTest, APromptBeyondATenantsShareIsToldSoInTheDialectsWords) {
   EXPECT_TRUE(fixture.provider.Run({.request = fits, .tenant = {}}));
   const CompletionRequest large = Text(std::string(1025, 'x'));
   EXPECT_EQ(fixture.provider.EncodePrefix(large).error().source,
-            protocol::form::kContextLengthSource);
+            dialect::form::kContextLengthSource);
 }
 
 TEST(LocalProviderTest, AnswersAreBoundedByTheKeyTheServerAndTheContext) {
   Fixture fixture;
-  const auto bound = [&](std::optional<int64_t> named, protocol::form::OutputLimit limit) {
+  const auto bound = [&](std::optional<int64_t> named, dialect::form::OutputLimit limit) {
     CompletionRequest request = Chat({{"user", "u"}});
     request.max_tokens = named;
     EXPECT_TRUE(fixture.provider.Run({.request = request, .tenant = {}, .output = limit}));
@@ -237,7 +237,7 @@ TEST(LocalProviderTest, TheFormOfTheAnswerArrivesAtTheEngineAndItsFaultsAreNamed
   Fixture fixture;
   CompletionRequest request = Text("p");
   request.num_choices = 2;
-  request.output = {.kind = protocol::form::OutputKind::kJsonSchema,
+  request.output = {.kind = dialect::form::OutputKind::kJsonSchema,
                     .text = R"({"type":"boolean"})",
                     .field = "response_format.json_schema.schema"};
   const auto run = fixture.provider.Run({.request = request, .tenant = "t"});
@@ -252,7 +252,7 @@ TEST(LocalProviderTest, TheFormOfTheAnswerArrivesAtTheEngineAndItsFaultsAreNamed
   EXPECT_EQ(unsupported.error().field, "response_format.json_schema.schema.properties.x.foo");
   EXPECT_EQ(unsupported.error().code, ErrorCode::kUnsupported);
   request.output = {
-      .kind = protocol::form::OutputKind::kGbnf, .text = "root ::= x", .field = "grammar"};
+      .kind = dialect::form::OutputKind::kGbnf, .text = "root ::= x", .field = "grammar"};
   const auto bad = fixture.provider.Run({.request = request, .tenant = "t"});
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().field, "grammar");

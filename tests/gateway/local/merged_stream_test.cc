@@ -8,11 +8,11 @@
 namespace kvgate::local {
 namespace {
 
-using protocol::form::CompletionEvent;
-using protocol::form::CompletionStats;
-using protocol::form::DeltaEvent;
-using protocol::form::FinishEvent;
-using protocol::form::FinishReason;
+using dialect::form::CompletionEvent;
+using dialect::form::CompletionStats;
+using dialect::form::DeltaEvent;
+using dialect::form::FinishEvent;
+using dialect::form::FinishReason;
 using ::testing::ElementsAre;
 
 // The events that one answer's stream yields, and what was done to it.

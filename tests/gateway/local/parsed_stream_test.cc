@@ -6,15 +6,15 @@
 #include <memory>
 #include <string>
 
-#include "gateway/protocol/reply_choice.h"
+#include "gateway/dialect/reply/reply_choice.h"
 
 namespace kvgate::local {
 namespace {
 
-using protocol::form::CompletionEvent;
-using protocol::form::DeltaEvent;
-using protocol::form::FinishEvent;
-using protocol::form::FinishReason;
+using dialect::form::CompletionEvent;
+using dialect::form::DeltaEvent;
+using dialect::form::FinishEvent;
+using dialect::form::FinishReason;
 
 // Yields one scripted event per Take; after Cancel it ends with that error.
 class ScriptedStream final : public EventStream {
@@ -39,7 +39,7 @@ class ScriptedStream final : public EventStream {
 constexpr const char* kCall = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}}</tool_call>";
 
 struct Answer {
-  protocol::ReplyChoice choice;
+  dialect::reply::ReplyChoice choice;
   FinishEvent finish;
 };
 
@@ -64,7 +64,7 @@ TEST(ParsedStreamTest, TextBecomesReasoningTextAndCalls) {
   }
   events.emplace_back(FinishEvent{.stats = {.num_output_tokens = 50}});
   const Answer answer = Play(std::move(events), WithCalls());
-  const protocol::form::Message message = answer.choice.ToMessage();
+  const dialect::form::Message message = answer.choice.ToMessage();
   EXPECT_EQ(message.reasoning, "hm");
   EXPECT_EQ(message.content, "Look.");
   ASSERT_EQ(message.tool_calls.size(), 1u);
@@ -107,14 +107,14 @@ TEST(ParsedStreamTest, LogProbabilitiesGoWithTheFirstDelta) {
   delta.tokens.push_back({.token = {.bytes = "x", .logprob = -1}, .top = {}});
   const Answer answer = Play({delta, FinishEvent{}}, WithCalls());
   EXPECT_EQ(answer.choice.tokens().size(), 1u);
-  EXPECT_EQ(answer.choice.Text(protocol::form::DeltaKind::kText), "<tool_");
+  EXPECT_EQ(answer.choice.Text(dialect::form::DeltaKind::kText), "<tool_");
 }
 
 TEST(ParsedStreamTest, CallsOfCustomToolsAreTheirInput) {
   ParsedStreamOptions options = WithCalls();
-  const std::vector<protocol::form::Tool> tools = {
+  const std::vector<dialect::form::Tool> tools = {
       {.name = "agents__say", .is_custom = true, .space = "agents"}};
-  options.namer = protocol::form::CallNamer(tools);
+  options.namer = dialect::form::CallNamer(tools);
   const std::string text =
       "<tool_call>{\"name\":\"agents__say\",\"arguments\":{\"input\": \"a\\nb\"}}</tool_call>";
   std::deque<CompletionEvent> events;
@@ -122,13 +122,13 @@ TEST(ParsedStreamTest, CallsOfCustomToolsAreTheirInput) {
   events.emplace_back(FinishEvent{});
   const Answer answer = Play(std::move(events), options);
   ASSERT_EQ(answer.choice.blocks().size(), 1u);
-  const protocol::ReplyBlock& call = answer.choice.blocks().front();
+  const dialect::reply::ReplyBlock& call = answer.choice.blocks().front();
   EXPECT_EQ(call.name, "say");
   EXPECT_EQ(call.space, "agents");
   EXPECT_EQ(call.text, "a\nb");
   EXPECT_EQ(answer.finish.reason, FinishReason::kToolCalls);
   // The next turn's prompt has the call in this form.
-  const protocol::form::Message message = answer.choice.ToMessage();
+  const dialect::form::Message message = answer.choice.ToMessage();
   EXPECT_EQ(message.tool_calls[0].name, "agents__say");
   EXPECT_EQ(message.tool_calls[0].arguments, R"({"input": "a\nb"})");
 }

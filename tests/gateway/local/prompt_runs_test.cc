@@ -7,8 +7,8 @@
 namespace kvgate::local {
 namespace {
 
-using protocol::form::Message;
-using protocol::form::PromptSegment;
+using dialect::form::Message;
+using dialect::form::PromptSegment;
 
 Message Of(const std::string& role, int element) {
   Message message{.role = role};
@@ -42,8 +42,8 @@ std::vector<int64_t> Split(size_t begin, size_t end) {
   SplitTools({.tools_begin = begin, .tools_end = end}, segments);
   std::vector<int64_t> tokens;
   for (const PromptSegment& segment : segments) {
-    tokens.push_back(segment.source == protocol::form::kToolsSource ? -segment.num_tokens
-                                                                    : segment.num_tokens);
+    tokens.push_back(segment.source == dialect::form::kToolsSource ? -segment.num_tokens
+                                                                   : segment.num_tokens);
   }
   return tokens;
 }

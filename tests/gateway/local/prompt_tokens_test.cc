@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "tests/gateway/fakes.h"
 
 namespace kvgate::local {
@@ -17,7 +17,7 @@ TEST(PromptTokensTest, AQuarterIsLeftForTheAnswerUnlessLessIsWanted) {
 }
 
 TEST(PromptTokensTest, WhatIsWantedIsTheRequestsWithinItsKeysLimit) {
-  protocol::form::CompletionRequest request;
+  dialect::form::CompletionRequest request;
   EXPECT_EQ(WantedTokens(request, {}, 500), 500);
   EXPECT_EQ(WantedTokens(request, {.fallback = 70, .most = 90}, 500), 70);
   EXPECT_EQ(WantedTokens(request, {.most = 90}, 500), 90);
@@ -28,17 +28,17 @@ TEST(PromptTokensTest, WhatIsWantedIsTheRequestsWithinItsKeysLimit) {
 }
 
 TEST(PromptTokensTest, APromptAboveItsCallersLimitIsRefused) {
-  using protocol::form::Dialect;
+  using dialect::form::Dialect;
   EXPECT_TRUE(CheckPromptTokens(1'000'000, 0, Dialect::kResponses));
   EXPECT_TRUE(CheckPromptTokens(100, 100, Dialect::kResponses));
   const auto refused = CheckPromptTokens(101, 100, Dialect::kResponses);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().source, protocol::form::kContextLengthSource);
+  EXPECT_EQ(refused.error().source, dialect::form::kContextLengthSource);
 }
 
 TEST(PromptTokensTest, AllThatAMessageSaysCounts) {
   test::FakeTokenizer tokenizer;
-  protocol::form::Message message;
+  dialect::form::Message message;
   const int64_t empty = MessageTokens(tokenizer, message);
   message.content = "text";
   const int64_t text = MessageTokens(tokenizer, message);

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "engine/text/chat/template_format.h"
-#include "gateway/protocol/reply_choice.h"
+#include "gateway/dialect/reply/reply_choice.h"
 #include "tests/engine/model/test_paths.h"
 #include "tests/gateway/fakes.h"
 
@@ -20,12 +20,12 @@ using jinja::value::Data;
 
 namespace {
 
-using protocol::form::CompletionRequest;
-using protocol::form::Message;
-using protocol::form::ToolCall;
+using dialect::form::CompletionRequest;
+using dialect::form::Message;
+using dialect::form::ToolCall;
 using Json = nlohmann::ordered_json;
 
-protocol::form::Tool ToolOf(const std::string& name, Data::Dict properties) {
+dialect::form::Tool ToolOf(const std::string& name, Data::Dict properties) {
   Data::Dict parameters{{"type", "object"}, {"properties", std::move(properties)}};
   return {
       .name = name,
@@ -35,7 +35,7 @@ protocol::form::Tool ToolOf(const std::string& name, Data::Dict properties) {
                                                        {"parameters", std::move(parameters)}}}}};
 }
 
-std::vector<protocol::form::Tool> Tools(bool nullable) {
+std::vector<dialect::form::Tool> Tools(bool nullable) {
   const auto type = [](const char* name) {
     return Data::Dict{{"type", name}, {"description", "A value."}};
   };
@@ -109,11 +109,11 @@ Message AnswerTo(const Source& source, const std::string& reply, size_t bytes) {
       fixture.provider.Run({.request = Request(source, {{"user", "Please."}}), .tenant = {}});
   EXPECT_TRUE(stream) << stream.error().ToString();
   if (!stream) return {};
-  protocol::ReplyChoice choice;
+  dialect::reply::ReplyChoice choice;
   for (bool finished = false; !finished;) {
     for (const auto& event : (*stream)->Take()) {
-      if (const auto* delta = std::get_if<protocol::form::DeltaEvent>(&event)) choice.Add(*delta);
-      finished = finished || std::holds_alternative<protocol::form::FinishEvent>(event);
+      if (const auto* delta = std::get_if<dialect::form::DeltaEvent>(&event)) choice.Add(*delta);
+      finished = finished || std::holds_alternative<dialect::form::FinishEvent>(event);
     }
     std::this_thread::yield();
   }

@@ -19,7 +19,8 @@ using test::TemporaryData;
 struct Fixture {
   explicit Fixture(Script script = {}) : engine(std::move(script)) {}
 
-  Result<std::unique_ptr<WarmJob>> Start(const std::string& text, protocol::PinOptions pin = {}) {
+  Result<std::unique_ptr<WarmJob>> Start(const std::string& text,
+                                         dialect::own::PinOptions pin = {}) {
     return WarmJob::Start({.engine = engine,
                            .prefixes = prefixes,
                            .tokens = TemporaryData::TokensOf(text),

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 
 namespace kvgate::prompt {
 
@@ -14,15 +14,15 @@ using OrderedJson = nlohmann::ordered_json;
 
 class AgentBodies {
  public:
-  AgentBodies(upstream::wire::Endpoint endpoint, uint32_t seed)
+  AgentBodies(dialect::form::Endpoint endpoint, uint32_t seed)
       : endpoint_(endpoint), random_(seed) {}
 
   std::mt19937& random() { return random_; }
   size_t Below(size_t bound) { return random_() % bound; }
   const char* turns_field() const { return IsResponses() ? "input" : "messages"; }
-  bool IsMessages() const { return endpoint_ == upstream::wire::Endpoint::kMessages; }
-  bool IsResponses() const { return endpoint_ == upstream::wire::Endpoint::kResponses; }
-  bool IsChat() const { return endpoint_ == upstream::wire::Endpoint::kChatCompletions; }
+  bool IsMessages() const { return endpoint_ == dialect::form::Endpoint::kMessages; }
+  bool IsResponses() const { return endpoint_ == dialect::form::Endpoint::kResponses; }
+  bool IsChat() const { return endpoint_ == dialect::form::Endpoint::kChatCompletions; }
 
   std::string Words(size_t count) {
     static constexpr const char* kWords[] = {
@@ -123,7 +123,7 @@ class AgentBodies {
   }
 
  private:
-  const upstream::wire::Endpoint endpoint_;
+  const dialect::form::Endpoint endpoint_;
   std::mt19937 random_;
   int num_calls_ = 0;
 };

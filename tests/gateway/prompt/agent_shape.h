@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/upstream/wire/dialect.h"
+#include "gateway/dialect/form/dialect.h"
 #include "tests/gateway/prompt/prompt_author.h"
 #include "tests/gateway/prompt/volatile_slot.h"
 
 namespace kvgate::prompt::traffic {
 
 using OrderedJson = nlohmann::ordered_json;
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 // A line of a prompt; that of a slot may hold several lines of text.
 struct Line {

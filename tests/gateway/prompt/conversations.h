@@ -15,8 +15,8 @@
 
 namespace kvgate::prompt::test {
 
+using dialect::form::Endpoint;
 using nlohmann::json;
-using upstream::wire::Endpoint;
 
 // FakePlanner keeps the caller's breakpoints. A test may ask it to mark the last block or the
 // system prompt, to drop all breakpoints, or to set a key.

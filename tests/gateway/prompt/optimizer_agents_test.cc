@@ -18,11 +18,11 @@
 namespace kvgate::prompt {
 namespace {
 
+using dialect::form::Endpoint;
 using traffic::AgentGenerator;
 using traffic::AgentTraffic;
 using traffic::TrafficResult;
 using traffic::TrafficRun;
-using upstream::wire::Endpoint;
 
 // Shares of the ideal, which knows beforehand what will change and what will be read.
 constexpr double kShareMean = 0.97;       // after the first conversation of a shape

@@ -322,7 +322,7 @@ struct RunOptions {
   bool is_planned = true;  // false: the caller's own breakpoints go out
   double held = 1;         // the probability that a request finds what the provider was sent
   uint32_t seed = 0;       // of that chance
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kMessages;
 };
 struct RunResult {
   Bill total;
@@ -340,7 +340,7 @@ struct RunResult {
 inline planner::PlanArgs ArgsOf(
     const Request& request, const std::vector<planner::PlanSegment>& segments,
     const ledger::PriceRow& row,
-    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages) {
+    dialect::form::Endpoint endpoint = dialect::form::Endpoint::kMessages) {
   planner::PlanArgs args;
   args.tenant = "tenant";
   args.upstream = "upstream";

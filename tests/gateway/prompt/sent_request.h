@@ -13,7 +13,7 @@
 
 namespace kvgate::prompt {
 
-inline history::SentRequest SentAs(upstream::wire::Endpoint endpoint, std::string_view body) {
+inline history::SentRequest SentAs(dialect::form::Endpoint endpoint, std::string_view body) {
   const auto memo = parse::MakeSegmentMemo(4096);
   const Result<parse::RequestLayout> layout = parse::ReadRequestLayout(endpoint, body, *memo);
   EXPECT_TRUE(layout) << layout.error().ToString() << "\n" << body.substr(0, 400);

@@ -26,7 +26,7 @@ std::string Body(const std::vector<std::string>& system, const std::vector<std::
                      more, tools, fmt::join(system, ","), fmt::join(user, ","));
 }
 
-Driver Make() { return Driver::For("anthropic", upstream::wire::Endpoint::kMessages); }
+Driver Make() { return Driver::For("anthropic", dialect::form::Endpoint::kMessages); }
 
 TEST(AnthropicCache, IsReadAtABreakpointOnceWrittenAndNeverBelowTheMinimum) {
   Driver cache = Make();

@@ -11,10 +11,10 @@ namespace kvgate::replay {
 
 struct Driver {
   std::unique_ptr<CacheModel> model;
-  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages;
+  dialect::form::Endpoint endpoint = dialect::form::Endpoint::kMessages;
   double first_byte_seconds = 0;
 
-  static Driver For(std::string_view provider, upstream::wire::Endpoint endpoint) {
+  static Driver For(std::string_view provider, dialect::form::Endpoint endpoint) {
     return {.model = CacheModel::Make({.provider = std::string(provider)}), .endpoint = endpoint};
   }
 

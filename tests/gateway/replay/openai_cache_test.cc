@@ -18,7 +18,7 @@ std::string Chat(std::string_view model, const std::vector<std::string>& turns,
   return fmt::format(R"({{"model":"{}",{}"messages":[{}]}})", model, more, messages);
 }
 
-Driver Make() { return Driver::For("openai", upstream::wire::Endpoint::kChatCompletions); }
+Driver Make() { return Driver::For("openai", dialect::form::Endpoint::kChatCompletions); }
 
 TEST(OpenAiCache, WritesAtTheNewestTurnAndIsPaidForIt) {
   Driver cache = Make();

@@ -12,7 +12,7 @@ TraceRequest Request(int64_t seconds, std::string body, std::string conversation
   return {.time_us = seconds * 1'000'000,
           .tenant = "t",
           .conversation = std::move(conversation),
-          .endpoint = upstream::wire::Endpoint::kMessages,
+          .endpoint = dialect::form::Endpoint::kMessages,
           .upstream = "anthropic",
           .provider = "anthropic",
           .headers = {},

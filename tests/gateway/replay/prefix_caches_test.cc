@@ -8,7 +8,7 @@
 namespace kvgate::replay {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 std::string Chat(std::string_view system, std::string_view tool, std::string_view user,
                  std::string_view more = "") {

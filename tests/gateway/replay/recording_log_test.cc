@@ -19,9 +19,9 @@ class FakeObserver final : public upstream::ExchangeObserver {
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation>) override {
     calls_ += "prepared ";
   }
-  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+  void OnTranslated(dialect::form::Endpoint sent_endpoint,
                     const std::vector<std::string>& left_out) override {
-    EXPECT_EQ(sent_endpoint, upstream::wire::Endpoint::kChatCompletions);
+    EXPECT_EQ(sent_endpoint, dialect::form::Endpoint::kChatCompletions);
     calls_ += "translated:" + left_out.at(0) + " ";
   }
   void OnSent(std::string_view, std::string_view) override { calls_ += "sent "; }
@@ -64,7 +64,7 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
                    .received_at = std::chrono::system_clock::time_point(std::chrono::seconds(5)),
                    .upstream = "main",
                    .provider = "anthropic",
-                   .endpoint = upstream::wire::Endpoint::kMessages,
+                   .endpoint = dialect::form::Endpoint::kMessages,
                    .method = "POST",
                    .path = "/v1/messages",
                    .model = "m",
@@ -114,9 +114,9 @@ TEST(RecordingLog, ATranslatedAnswerIsReadInTheDialectOfTheUpstream) {
     RecordingLog log(inner, **writer);
     upstream::ExchangeStart start;
     start.provider = "openai";
-    start.endpoint = upstream::wire::Endpoint::kMessages;
+    start.endpoint = dialect::form::Endpoint::kMessages;
     const auto observer = log.Begin(start);
-    observer->OnTranslated(upstream::wire::Endpoint::kChatCompletions, {"thinking"});
+    observer->OnTranslated(dialect::form::Endpoint::kChatCompletions, {"thinking"});
     observer->OnSent("{}", R"({"messages":[]})");
     upstream::ExchangeHead head;
     head.status = 200;
@@ -131,7 +131,7 @@ TEST(RecordingLog, ATranslatedAnswerIsReadInTheDialectOfTheUpstream) {
   ASSERT_TRUE(reader.has_value());
   const Result<TraceRequest> request = (*reader)->Read(0);
   ASSERT_TRUE(request.has_value());
-  EXPECT_EQ(request->endpoint, upstream::wire::Endpoint::kMessages);
+  EXPECT_EQ(request->endpoint, dialect::form::Endpoint::kMessages);
   ASSERT_TRUE(request->usage.has_value());
   EXPECT_EQ(request->usage->uncached_tokens, 36);
   EXPECT_EQ(request->usage->cache_read_tokens, 64);

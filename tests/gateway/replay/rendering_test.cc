@@ -5,7 +5,7 @@
 namespace kvgate::replay {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 std::vector<std::string> Texts(Endpoint endpoint, std::string_view body) {
   std::vector<std::string> texts;

@@ -72,7 +72,7 @@ class RunReplayTest : public ::testing::Test {
   static TraceRequest Request(std::string body) {
     return {.tenant = "t",
             .conversation = "",
-            .endpoint = upstream::wire::Endpoint::kChatCompletions,
+            .endpoint = dialect::form::Endpoint::kChatCompletions,
             .upstream = "u",
             .provider = "openai",
             .headers = {},
@@ -126,7 +126,7 @@ TEST_F(RunReplayTest, ProviderAndModelCanBeOthers) {
 
 TEST_F(RunReplayTest, OtherEndpointsAreLeftOutAndTheOtherDialectIsAnError) {
   TraceRequest models = Request("{}");
-  models.endpoint = upstream::wire::Endpoint::kModels;
+  models.endpoint = dialect::form::Endpoint::kModels;
   Write({models, Request(body_)});
   const auto result = Run({.columns = {}, .modes = {}, .model = ""});
   ASSERT_TRUE(result.has_value());

@@ -28,7 +28,7 @@ TraceRequest Example() {
   return {.time_us = 1'795'000'000'123'456,
           .tenant = "team",
           .conversation = "c1",
-          .endpoint = upstream::wire::Endpoint::kResponses,
+          .endpoint = dialect::form::Endpoint::kResponses,
           .upstream = "main",
           .provider = "openai",
           .is_oauth = true,

@@ -30,7 +30,7 @@ class RuntimeTest : public testing::Test {
   static std::string Answer(Runtime& runtime, const std::string& prompt) {
     const std::string body =
         R"({"model":"local","max_tokens":4,"temperature":0,"prompt":")" + prompt + R"("})";
-    const auto started = runtime.service().Start({.dialect = protocol::form::Dialect::kCompletions,
+    const auto started = runtime.service().Start({.dialect = dialect::form::Dialect::kCompletions,
                                                   .body = body,
                                                   .credential = {},
                                                   .request_id = {},

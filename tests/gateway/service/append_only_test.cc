@@ -22,10 +22,10 @@
 namespace kvgate::service {
 namespace {
 
+using dialect::form::Endpoint;
 using nlohmann::json;
 using nlohmann::ordered_json;
 using store::MemoryMetaStore;
-using upstream::wire::Endpoint;
 
 // A gateway whose process can end at any moment. What it has kept lives in `meta`.
 class Gateway {

@@ -66,7 +66,7 @@ Branch ABranch() {
   branch.request.time_us = 99;
   branch.request.upstream = "up";
   branch.request.model = "m";
-  branch.request.endpoint = upstream::wire::Endpoint::kMessages;
+  branch.request.endpoint = dialect::form::Endpoint::kMessages;
   branch.request.ttl_seconds = 300;
   branch.request.parameters = {{.name = "prompt_cache_key",
                                 .value = "kvg-1",

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Place = CompletionStart::Place;
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using test::Gateway;
 using test::KeptResponses;
 

@@ -37,7 +37,7 @@ struct KeptResponses {
   }
 
   Result<std::unique_ptr<service::Completion>> Start(const std::string& body) {
-    return gateway.service.Start({.dialect = protocol::form::Dialect::kResponses,
+    return gateway.service.Start({.dialect = dialect::form::Dialect::kResponses,
                                   .body = body,
                                   .credential = credential,
                                   .request_id = NextId(),

@@ -23,11 +23,11 @@
 namespace kvgate::service {
 namespace {
 
+using dialect::form::Endpoint;
 using prompt::Mode;
 using prompt::OptimizeArgs;
 using prompt::Optimizer;
 using prompt::Prepared;
-using upstream::wire::Endpoint;
 
 constexpr unsigned kPercentKilled = 15;  // of the requests, before their answers; and as many after
 

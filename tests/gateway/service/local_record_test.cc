@@ -54,7 +54,7 @@ TEST_F(LocalRecordTest, WhatTheEngineDoesBehindTheLastTokenIsNoDecoding) {
 TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   {
     LocalRecord record(Args());
-    protocol::form::CompletionRequest request;
+    dialect::form::CompletionRequest request;
     request.model = "local";
     request.stream = true;
     record.OnRequest(request);
@@ -101,7 +101,7 @@ TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
 
 TEST_F(LocalRecordTest, ItSpeaksTheDialectThatItsCallerSpoke) {
   LocalRecord::Args args = Args();
-  args.dialect = protocol::form::Dialect::kMessages;
+  args.dialect = dialect::form::Dialect::kMessages;
   LocalRecord(args).OnRefused(MakeError(ErrorCode::kNotFound, "x", "x"));
   const Json json = Recorded();
   EXPECT_EQ(json["dialect"], "anthropic");
@@ -139,7 +139,7 @@ TEST_F(LocalRecordTest, StoredKvThatWasComputedAnewIsToldWithTheReason) {
 }
 
 TEST_F(LocalRecordTest, AFailureBeforeAndBehindTheFirstByteDiffer) {
-  const protocol::form::FinishEvent failed{
+  const dialect::form::FinishEvent failed{
       .error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left")};
   {
     LocalRecord record(Args());
@@ -167,7 +167,7 @@ TEST_F(LocalRecordTest, OneThatEndedIsRecordedOnce) {
     record.OnFinish({}, false);
   }
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   ledger_.WriteStats(json);
   EXPECT_EQ(Json::parse(text)["totals"]["requests"], 1);
 }

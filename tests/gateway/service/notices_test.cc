@@ -8,9 +8,9 @@
 namespace kvgate::service {
 namespace {
 
-using protocol::form::Message;
+using dialect::form::Message;
 
-protocol::form::Prompt Chat(std::string first, size_t num_more) {
+dialect::form::Prompt Chat(std::string first, size_t num_more) {
   std::vector<Message> messages = {{.role = "system", .content = "rules"},
                                    {.role = "user", .content = std::move(first)}};
   for (size_t i = 0; i < num_more; ++i) messages.push_back({.role = "assistant", .content = "x"});

@@ -8,8 +8,8 @@
 namespace kvgate::service {
 namespace {
 
+using dialect::form::Endpoint;
 using testing::HasSubstr;
-using upstream::wire::Endpoint;
 
 struct Outcome {
   std::string body;   // as it is sent
@@ -140,6 +140,46 @@ TEST(OutputCapTest, ARefusalNamesTheFieldTheKeyAndTheBound) {
                               .key = "team",
                               .fixed = "Nothing changes"});
   EXPECT_LT(cut.error().detail.size(), 300u);
+}
+
+TEST(OutputCapTest, GeminisLimitStandsInItsConfiguration) {
+  const auto cap = [](std::string_view body) { return Cap(body, Endpoint::kGenerateContent); };
+  EXPECT_EQ(cap(R"({})").body, R"({"generationConfig":{"maxOutputTokens":77}})");
+  EXPECT_EQ(cap(R"({"a":1})").body, R"({"a":1,"generationConfig":{"maxOutputTokens":77}})");
+  EXPECT_EQ(cap(R"({"generationConfig":null})").body,
+            R"({"generationConfig":{"maxOutputTokens":77}})");
+  EXPECT_EQ(cap(R"({"generationConfig":{}})").body,
+            R"({"generationConfig":{"maxOutputTokens":77}})");
+  EXPECT_EQ(cap(R"({"generation_config": {"topK":1} })").body,
+            R"({"generation_config": {"topK":1,"maxOutputTokens":77} })");
+  EXPECT_EQ(cap(R"({"generationConfig":{"maxOutputTokens":9000,"topK":1}})").body,
+            R"({"generationConfig":{"maxOutputTokens":500,"topK":1}})");
+  EXPECT_EQ(cap(R"({"generationConfig":{"max_output_tokens":7}})").body,
+            R"({"generationConfig":{"max_output_tokens":7}})");
+  EXPECT_EQ(cap(R"({"generationConfig":{"maxOutputTokens":null}})").body,
+            R"({"generationConfig":{"maxOutputTokens":77}})");
+}
+
+TEST(OutputCapTest, ATenantDoesNotPassGeminisByTheWayItIsSpelled) {
+  for (const std::string_view body : {R"({"generationConfig":{"maxOutputTokens":0}})",
+                                      R"({"generationConfig":{"maxOutputTokens":-1}})",
+                                      R"({"generationConfig":{"max\u004futputTokens":9000}})",
+                                      R"({"g\u0065nerationConfig":{"maxOutputTokens":9000}})"}) {
+    const Outcome outcome = Cap(body, Endpoint::kGenerateContent);
+    EXPECT_THAT(outcome.body, HasSubstr("500")) << body;
+    EXPECT_THAT(outcome.body, testing::Not(HasSubstr("9000"))) << body;
+  }
+  for (const std::string_view body :
+       {R"({"generationConfig":{"maxOutputTokens":5},"generation_config":{}})",
+        R"({"generationConfig":{"maxOutputTokens":5,"max_output_tokens":9000}})",
+        R"({"generationConfig":{"maxOutputTokens":"9000"}})", R"({"generationConfig":[]})", "[]"}) {
+    const auto edits = CapOutput({.body = body,
+                                  .endpoint = Endpoint::kGenerateContent,
+                                  .provider = "gemini",
+                                  .limit = {.fallback = 77, .most = 500},
+                                  .key = "team"});
+    EXPECT_FALSE(edits) << body;
+  }
 }
 
 }  // namespace

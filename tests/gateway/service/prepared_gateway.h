@@ -18,7 +18,7 @@ namespace kvgate::test {
 
 class PreparedGateway {
  public:
-  using Dialect = protocol::form::Dialect;
+  using Dialect = dialect::form::Dialect;
   using Place = service::CompletionStart::Place;
 
   explicit PreparedGateway(std::string mode) {

@@ -11,8 +11,8 @@
 namespace kvgate::service {
 namespace {
 
+using dialect::form::Endpoint;
 using testing::HasSubstr;
-using upstream::wire::Endpoint;
 
 const std::string kWords = [] {
   std::string text;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gateway/dialect/reply_encoders.h"
 #include "tests/gateway/fakes.h"
 #include "tests/wait_until.h"
 
@@ -16,7 +17,7 @@ using session::AnswerHook;
 
 namespace {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using test::Gateway;
 using ::testing::HasSubstr;
 
@@ -160,15 +161,13 @@ TEST(ServiceTest, ACompletionThatIsDroppedStopsTheEngine) {
 // ScriptedStream gives a provider's events all at once.
 class ScriptedStream final : public local::EventStream {
  public:
-  explicit ScriptedStream(std::vector<protocol::form::CompletionEvent> events)
+  explicit ScriptedStream(std::vector<dialect::form::CompletionEvent> events)
       : events_(std::move(events)) {}
-  std::vector<protocol::form::CompletionEvent> Take() override {
-    return std::exchange(events_, {});
-  }
+  std::vector<dialect::form::CompletionEvent> Take() override { return std::exchange(events_, {}); }
   void Cancel() override {}
 
  private:
-  std::vector<protocol::form::CompletionEvent> events_;
+  std::vector<dialect::form::CompletionEvent> events_;
 };
 
 struct HookedAnswer {
@@ -180,12 +179,12 @@ HookedAnswer RunHooked(bool streaming, std::vector<AnswerHook> hooks,
                        std::optional<Error> failure = {}) {
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
-  const protocol::ReplyOptions options{.request_id = "r", .stream = streaming};
+  const dialect::reply::ReplyOptions options{.request_id = "r", .stream = streaming};
   Completion completion(
-      {.stream = std::make_unique<ScriptedStream>(std::vector<protocol::form::CompletionEvent>{
-           protocol::form::DeltaEvent{.text = "He"}, protocol::form::DeltaEvent{.text = "llo"},
-           protocol::form::FinishEvent{.error = std::move(failure)}}),
-       .encoder = protocol::MakeReplyEncoder(options),
+      {.stream = std::make_unique<ScriptedStream>(std::vector<dialect::form::CompletionEvent>{
+           dialect::form::DeltaEvent{.text = "He"}, dialect::form::DeltaEvent{.text = "llo"},
+           dialect::form::FinishEvent{.error = std::move(failure)}}),
+       .encoder = dialect::MakeReplyEncoder(options),
        .streaming = streaming,
        .metrics = metrics,
        .record = std::make_unique<LocalRecord>(LocalRecord::Args{}),

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 #include "tests/gateway/session/session_turns.h"
 
 namespace kvgate::session {
@@ -68,7 +68,7 @@ TEST(ComposeTest, AFirstMessageOfSomethingElseIsAConflict) {
   const std::vector<transcript::Message> other = {Said("system", "other rules"), Said("user", "x")};
   const auto refused = ComposeTurns(Mode::kAuto, Read(BodyOf(other)), Stored());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().source, protocol::form::kSessionSource);
+  EXPECT_EQ(refused.error().source, dialect::form::kSessionSource);
   const Composed appended = Compose(Mode::kAppend, other, Stored());
   EXPECT_THAT(SaidOf(appended.frame.head), ElementsAre("other rules"));
   EXPECT_EQ(appended.old.size(), 6u);
@@ -238,7 +238,7 @@ TEST(ComposeWindowTest, TheNewestRoundIsNeverTorn) {
   const Outcome too_long =
       Window({.high = 150, .low = 50, .hard = 200}, LongTurns(), {Said("tool", Long('r'))});
   ASSERT_FALSE(too_long.windowed);
-  EXPECT_EQ(too_long.windowed.error().source, protocol::form::kContextLengthSource);
+  EXPECT_EQ(too_long.windowed.error().source, dialect::form::kContextLengthSource);
   EXPECT_THAT(too_long.windowed.error().detail, HasSubstr("200 tokens"));
 }
 

@@ -153,7 +153,7 @@ TEST(ConversationsTest, OneAnswerAtATimeIsGivenInIt) {
   ASSERT_TRUE(first);
   const auto second = kept.Start(Body(R"("two")", In(id)));
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().source, protocol::form::kLockedSource);
+  EXPECT_EQ(second.error().source, dialect::form::kLockedSource);
   EXPECT_EQ(second.error().field, "conversation");
   ASSERT_TRUE(KeptResponses::Finish(**first));
   EXPECT_TRUE(kept.Ask(Body(R"("two")", In(id)))) << "while the first is still there";

@@ -7,7 +7,7 @@
 namespace kvgate::session {
 namespace {
 
-using protocol::form::Message;
+using dialect::form::Message;
 
 struct Fixture {
   explicit Fixture(bool enabled = true)

@@ -50,7 +50,7 @@ TEST(ResponsesTest, AnUnknownOneIsRefusedInTheWordsThatClientsKnow) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
     EXPECT_EQ(refused.error().field, "previous_response_id");
-    EXPECT_EQ(refused.error().source, protocol::form::kPreviousResponseSource);
+    EXPECT_EQ(refused.error().source, dialect::form::kPreviousResponseSource);
     EXPECT_THAT(refused.error().detail, HasSubstr(id));
   }
 }
@@ -82,7 +82,7 @@ TEST(ResponsesTest, WhereTurnsAreSwitchedOffResponsesAreAnsweredAndSaySo) {
   ASSERT_TRUE(response);
   EXPECT_EQ((*response)["store"], false);
   test::Gateway without;
-  const auto started = without.service.Start({.dialect = protocol::form::Dialect::kResponses,
+  const auto started = without.service.Start({.dialect = dialect::form::Dialect::kResponses,
                                               .body = Body(R"("one")"),
                                               .credential = {},
                                               .request_id = "r",
@@ -180,7 +180,7 @@ TEST(ResponsesTest, WhatDoesNotFitIsLeftOutAtTheFrontWhereTheCallerAllowsIt) {
   input += R"({"role":"user","content":"last"}])";
   const auto refused = kept.Ask(Body(input));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().source, protocol::form::kContextLengthSource);
+  EXPECT_EQ(refused.error().source, dialect::form::kContextLengthSource);
   const auto answered = kept.Ask(Body(input, R"(,"truncation":"auto","instructions":"rules")"));
   ASSERT_TRUE(answered) << answered.error().ToString();
   EXPECT_TRUE(kept.Prompt().starts_with("system: rules\nuser: x"));
@@ -190,7 +190,7 @@ TEST(ResponsesTest, WhatDoesNotFitIsLeftOutAtTheFrontWhereTheCallerAllowsIt) {
 TEST(ResponsesTest, TokensAreCountedWithoutAnAnswer) {
   KeptResponses kept;
   const auto counted = kept.gateway.service.CountTokens(
-      {.dialect = protocol::form::Dialect::kResponses, .body = Body(R"("hi")"), .credential = ""});
+      {.dialect = dialect::form::Dialect::kResponses, .body = Body(R"("hi")"), .credential = ""});
   ASSERT_TRUE(counted);
   EXPECT_EQ(json::parse(*counted),
             (json{{"object", "response.input_tokens"},

@@ -103,7 +103,7 @@ TEST_F(SessionAdminTest, WhatARequestHoldsIsNotRemoved) {
   Fill("two", 1);
   auto held = sessions.TryLock({.tenant = "t", .key = "one", .turn = "turn_x"});
   ASSERT_TRUE(held.lock);
-  EXPECT_EQ(admin.Remove(At("one"), "r").error().source, protocol::form::kSessionSource);
+  EXPECT_EQ(admin.Remove(At("one"), "r").error().source, dialect::form::kSessionSource);
   const json purged = Parsed(admin.Purge("t", "r"));
   EXPECT_EQ(purged["deleted"], 1);
   EXPECT_EQ(purged["in_use"], 1);

@@ -128,7 +128,7 @@ TEST_F(SessionsTest, WithoutAStoreTheyAreRefused) {
 
 TEST_F(SessionsTest, ConflictsAreCounted) {
   const Error error = sessions.Refuse("k", "turn_9");
-  EXPECT_EQ(error.source, protocol::form::kSessionSource);
+  EXPECT_EQ(error.source, dialect::form::kSessionSource);
   EXPECT_THAT(error.detail, HasSubstr("turn_9"));
   std::string text;
   metrics::TextWriter writer(text);

@@ -9,8 +9,8 @@
 namespace kvgate::session {
 namespace {
 
-using protocol::form::CompletionRequest;
-using protocol::form::Message;
+using dialect::form::CompletionRequest;
+using dialect::form::Message;
 
 int64_t BytesOf(const CompletionRequest& request) {
   int64_t bytes = 0;

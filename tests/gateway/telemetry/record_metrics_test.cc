@@ -20,7 +20,7 @@ using ::testing::Not;
 
 RequestRecord Forwarded(std::string upstream = "main") {
   RequestRecord record;
-  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.endpoint = dialect::form::Endpoint::kMessages;
   record.upstream = std::move(upstream);
   record.status = 200;
   record.stream = true;

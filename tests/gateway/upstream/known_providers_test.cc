@@ -22,7 +22,7 @@ TEST(KnownProvidersTest, EachIsAnUpstreamWhoseProviderIsFoundByItsHost) {
     const auto url = config::ParseUrl(provider.base_url);
     ASSERT_TRUE(url) << provider.base_url;
     EXPECT_TRUE(url->tls) << "a credential is sent to it";
-    EXPECT_EQ(GuessProvider(url->host, wire::Dialect::kOpenAi), provider.name);
+    EXPECT_EQ(GuessProvider(url->host, dialect::form::Api::kOpenAi), provider.name);
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace kvgate::upstream {
 
-using wire::Dialect;
+using dialect::form::Api;
 
 namespace {
 
@@ -12,23 +12,23 @@ using std::chrono::seconds;
 
 TEST(ModelListTest, JoinsInTheCallersDialectAndKeepsItsOwnEntries) {
   auto all = ParseModelList(R"({"object":"list","data":[{"id":"a", "created":1.0},{"id":"b"}]})",
-                            Dialect::kOpenAi, "one");
+                            Api::kOpenAi, "one");
   const auto more = ParseModelList(R"({"data":[{"type":"model","id":"c"},{"id":"a","x":2}]})",
-                                   Dialect::kAnthropic, "two");
+                                   Api::kAnthropic, "two");
   ASSERT_TRUE(all && more);
   all->insert(all->end(), more->begin(), more->end());
-  EXPECT_EQ(JoinModelLists(*all, Dialect::kOpenAi),
+  EXPECT_EQ(JoinModelLists(*all, Api::kOpenAi),
             R"({"object":"list","data":[{"id":"a", "created":1.0},{"id":"b"},)"
             R"({"id":"c","object":"model","created":0,"owned_by":"two"}]})");
-  EXPECT_EQ(JoinModelLists(*more, Dialect::kAnthropic),
+  EXPECT_EQ(JoinModelLists(*more, Api::kAnthropic),
             R"({"data":[{"type":"model","id":"c"},{"id":"a","x":2}],)"
             R"("has_more":false,"first_id":"c","last_id":"a"})");
-  EXPECT_EQ(JoinModelLists({}, Dialect::kOpenAi), R"({"object":"list","data":[]})");
+  EXPECT_EQ(JoinModelLists({}, Api::kOpenAi), R"({"object":"list","data":[]})");
 }
 
 TEST(ModelListTest, WhatIsNoListIsNothing) {
   for (const char* bad : {"", "{}", R"({"data":{}})", R"({"data":[{"name":"x"}]})", "[]"}) {
-    EXPECT_FALSE(ParseModelList(bad, Dialect::kOpenAi, "u")) << bad;
+    EXPECT_FALSE(ParseModelList(bad, Api::kOpenAi, "u")) << bad;
   }
 }
 
@@ -42,6 +42,18 @@ TEST(ModelListCacheTest, ForgetsWhatIsOldButCanStillTellIt) {
   EXPECT_FALSE(cache.FindStale("u other"));
   for (size_t i = 0; i <= ModelListCache::kListsMax; ++i) cache.Put(std::to_string(i), {}, now);
   EXPECT_FALSE(cache.FindStale("u t"));
+}
+
+TEST(ModelListTest, GeminisNamesAreIdsBehindAPrefix) {
+  using dialect::form::Api;
+  const auto models =
+      ParseModelList(R"({"models":[{"name":"models/gemini-3","x":1}]})", Api::kGemini, "google");
+  ASSERT_TRUE(models);
+  EXPECT_EQ(models->front().id, "gemini-3");
+  EXPECT_EQ(JoinModelLists(*models, Api::kGemini),
+            R"({"models":[{"name":"models/gemini-3","x":1}]})");
+  EXPECT_EQ(GeminiModel("m"), R"({"name":"models/m","displayName":"m",)"
+                              R"("supportedGenerationMethods":["generateContent","countTokens"]})");
 }
 
 }  // namespace

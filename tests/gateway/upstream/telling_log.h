@@ -20,7 +20,7 @@ class TellingLog final : public upstream::ExchangeLog {
    public:
     Observer(TellingLog& log, std::string text) : log_(log), text_(std::move(text)) {}
     void OnPrepared(std::shared_ptr<upstream::ExchangePreparation>) override { Tell(" edited"); }
-    void OnTranslated(upstream::wire::Endpoint to, const std::vector<std::string>& out) override {
+    void OnTranslated(dialect::form::Endpoint to, const std::vector<std::string>& out) override {
       Tell(fmt::format(" to {} without {}", static_cast<int>(to), out.size()));
     }
     void OnSent(std::string_view received, std::string_view sent) override {

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 std::string Report(const Upstreams& upstreams) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   WriteUpstreams(upstreams, json);
   return text;
 }

@@ -5,7 +5,7 @@
 
 namespace kvgate::upstream {
 
-using wire::Dialect;
+using dialect::form::Api;
 
 namespace {
 
@@ -50,10 +50,10 @@ TEST(UpstreamTest, WhatIsMissingIsNamedWithoutItsValue) {
 }
 
 TEST(UpstreamTest, AProviderIsGuessedFromTheHost) {
-  EXPECT_EQ(GuessProvider("api.anthropic.com", Dialect::kAnthropic), "anthropic");
-  EXPECT_EQ(GuessProvider("api.x.ai", Dialect::kOpenAi), "xai");
-  EXPECT_EQ(GuessProvider("127.0.0.1", Dialect::kAnthropic), "anthropic");
-  EXPECT_EQ(GuessProvider("evil-api.openai.com", Dialect::kOpenAi), "openai");
+  EXPECT_EQ(GuessProvider("api.anthropic.com", Api::kAnthropic), "anthropic");
+  EXPECT_EQ(GuessProvider("api.x.ai", Api::kOpenAi), "xai");
+  EXPECT_EQ(GuessProvider("127.0.0.1", Api::kAnthropic), "anthropic");
+  EXPECT_EQ(GuessProvider("evil-api.openai.com", Api::kOpenAi), "openai");
 }
 
 }  // namespace

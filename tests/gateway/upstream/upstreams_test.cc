@@ -5,8 +5,8 @@
 
 namespace kvgate::upstream {
 
-using wire::Dialect;
-using wire::Endpoint;
+using dialect::form::Api;
+using dialect::form::Endpoint;
 
 namespace {
 
@@ -37,8 +37,8 @@ TEST(UpstreamsTest, TheFirstThatMatchesIsAsked) {
   };
   EXPECT_EQ(name({.model = "gpt-5"}), "a");
   EXPECT_EQ(name({.model = "other"}), "c");
-  EXPECT_EQ(name({.dialect = Dialect::kAnthropic, .model = "gpt-5"}), "b");
-  EXPECT_EQ(name({.dialect = Dialect::kAnthropic}), "b");
+  EXPECT_EQ(name({.dialect = Api::kAnthropic, .model = "gpt-5"}), "b");
+  EXPECT_EQ(name({.dialect = Api::kAnthropic}), "b");
   EXPECT_EQ(name({.name = "c", .model = "gpt-5"}), "c");
   EXPECT_THAT(name({.name = "d"}), HasSubstr("There is no upstream 'd'"));
   EXPECT_THAT(name({}), HasSubstr("x-kvgate-upstream"));
@@ -71,7 +71,7 @@ TEST(UpstreamsTest, AnUpstreamOfAnotherDialectIsAskedWhereNoneOfTheCallersServes
        }) {
     const bool messages =
         test.endpoint == Endpoint::kMessages || test.endpoint == Endpoint::kCountTokens;
-    const Upstreams::Query query = {.dialect = messages ? Dialect::kAnthropic : Dialect::kOpenAi,
+    const Upstreams::Query query = {.dialect = messages ? Api::kAnthropic : Api::kOpenAi,
                                     .endpoint = test.endpoint,
                                     .model = test.model};
     const auto chosen = upstreams->Choose(query);
@@ -90,16 +90,39 @@ TEST(UpstreamsTest, AModelThatNobodyServesIsNamed) {
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(chosen.error().field, "model");
-  EXPECT_EQ(upstreams->Choose({.dialect = Dialect::kAnthropic}).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(upstreams->Choose({.dialect = Api::kAnthropic}).error().code, ErrorCode::kNotFound);
 }
 
 TEST(KindOfTest, PathsHaveADialect) {
-  EXPECT_EQ(KindOf("/v1/messages", false).dialect, Dialect::kAnthropic);
-  EXPECT_EQ(KindOf("/v1/messages/batches", false).dialect, Dialect::kAnthropic);
-  EXPECT_EQ(KindOf("/v1/models", true).dialect, Dialect::kAnthropic);
+  EXPECT_EQ(KindOf("/v1/messages", false).dialect, Api::kAnthropic);
+  EXPECT_EQ(KindOf("/v1/messages/batches", false).dialect, Api::kAnthropic);
+  EXPECT_EQ(KindOf("/v1/models", true).dialect, Api::kAnthropic);
   EXPECT_EQ(KindOf("/v1/models", false).endpoint, Endpoint::kModels);
-  EXPECT_EQ(KindOf("/v1/responses/resp_1", false).dialect, Dialect::kOpenAi);
+  EXPECT_EQ(KindOf("/v1/responses/resp_1", false).dialect, Api::kOpenAi);
   EXPECT_EQ(KindOf("/v1/messages/count_tokens", false).endpoint, Endpoint::kCountTokens);
+}
+
+TEST(UpstreamsTest, PathsOfGeminiAndWhoStandsIn) {
+  const auto kind = [](std::string_view path) { return KindOf(path, false); };
+  EXPECT_EQ(kind("/v1beta/models/a:generateContent").endpoint, Endpoint::kGenerateContent);
+  EXPECT_EQ(kind("/v1/models/a:streamGenerateContent").dialect, Api::kGemini);
+  EXPECT_EQ(kind("/v1beta/models/a:countTokens").endpoint, Endpoint::kCountContent);
+  EXPECT_EQ(kind("/v1beta/models/a").endpoint, Endpoint::kModels);
+  EXPECT_EQ(kind("/v1beta/cachedContents").dialect, Api::kGemini);
+  EXPECT_EQ(kind("/v1/models/a").dialect, Api::kOpenAi);
+  const auto upstreams = Open({Named("o", "openai", {"gpt-*"}), Named("a", "anthropic", {"c-*"}),
+                               Named("g", "gemini", {"gemini-*"})});
+  const auto stands_in = [&](std::string_view name, Endpoint endpoint) {
+    return TranslatedEndpoint(endpoint, *upstreams->Find(name));
+  };
+  EXPECT_EQ(stands_in("g", Endpoint::kGenerateContent), std::nullopt);
+  EXPECT_EQ(stands_in("g", Endpoint::kChatCompletions), Endpoint::kGenerateContent);
+  EXPECT_EQ(stands_in("g", Endpoint::kMessages), Endpoint::kGenerateContent);
+  EXPECT_EQ(stands_in("g", Endpoint::kResponses), Endpoint::kGenerateContent);
+  EXPECT_EQ(stands_in("g", Endpoint::kEmbeddings), std::nullopt);
+  EXPECT_EQ(stands_in("o", Endpoint::kGenerateContent), Endpoint::kChatCompletions);
+  EXPECT_EQ(stands_in("a", Endpoint::kGenerateContent), Endpoint::kMessages);
+  EXPECT_FALSE(upstreams->Serves({.endpoint = Endpoint::kEmbeddings, .model = "gemini-3"}));
 }
 
 }  // namespace

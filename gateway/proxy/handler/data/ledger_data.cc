@@ -9,16 +9,16 @@
 
 #include "base/clock.h"
 #include "gateway/advice/day_advice.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/ledger/rollup/rollup_key.h"
 #include "gateway/ledger/rollup/rollup_reader.h"
-#include "gateway/protocol/form/json_writer.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::proxy::handler::data {
 
 using access::Caller;
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 
 namespace {
 

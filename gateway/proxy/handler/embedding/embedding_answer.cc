@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "gateway/protocol/embeddings.h"
+#include "gateway/dialect/embeddings/embeddings.h"
 
 namespace kvgate::proxy::handler::embedding {
 
+using dialect::embeddings::EmbeddingRequest;
 using local::embeddings::EmbeddingProvider;
 using local::embeddings::EmbeddingRun;
 using local::embeddings::Vectors;
-using protocol::EmbeddingRequest;
 
 namespace {
 
@@ -50,7 +50,8 @@ Result<std::unique_ptr<EmbeddingAnswer>> EmbeddingAnswer::Start(const Args& args
                                  .session = args.session,
                                  .purpose = args.purpose,
                                  .caller_trace = args.caller_trace});
-  const Result<EmbeddingRequest> request = protocol::DecodeEmbeddings(args.body, args.limits);
+  const Result<EmbeddingRequest> request =
+      dialect::embeddings::DecodeEmbeddings(args.body, args.limits);
   if (!request) {
     answer->record_->OnRefused(request.error());
     return request.error();
@@ -75,11 +76,11 @@ Result<std::string> EmbeddingAnswer::Finish() {
     record_->OnFailed(vectors.error());
     return vectors.error();
   }
-  std::string body = protocol::EncodeEmbeddings({.model = model_,
-                                                 .vectors = vectors->values,
-                                                 .dimensions = vectors->dimensions,
-                                                 .is_base64 = is_base64_,
-                                                 .num_tokens = vectors->num_tokens});
+  std::string body = dialect::embeddings::EncodeEmbeddings({.model = model_,
+                                                            .vectors = vectors->values,
+                                                            .dimensions = vectors->dimensions,
+                                                            .is_base64 = is_base64_,
+                                                            .num_tokens = vectors->num_tokens});
   record_->OnAnswer(body.size());
   record_->OnVectors({.num_tokens = vectors->num_tokens,
                       .queue_seconds = vectors->queue_seconds,

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "gateway/dialect/form/decode_limits.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/local/embeddings/published_provider.h"
-#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/service/local_record.h"
 
 namespace kvgate::proxy::handler::embedding {
@@ -22,7 +22,7 @@ class EmbeddingAnswer {
   struct Args {
     const local::embeddings::PublishedProvider& local;  // has loaded; outlives the answer
     ledger::Ledger* ledger = nullptr;                   // null: nothing is recorded
-    protocol::form::DecodeLimits limits = {};
+    dialect::form::DecodeLimits limits = {};
     std::string_view body;
     std::string_view request_id;
     std::string tenant = {};        // in the ledger, and whose turn it takes

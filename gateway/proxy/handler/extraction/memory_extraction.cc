@@ -22,7 +22,7 @@
 
 namespace kvgate::proxy::handler::extraction {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using request::Response;
 using session::Sessions;
 using session::memory::Extraction;

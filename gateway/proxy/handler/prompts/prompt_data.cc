@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/session/transcript/bounded_json.h"
 
 namespace kvgate::proxy::handler::prompts {
 
-using protocol::form::JsonWriter;
+using dialect::form::JsonWriter;
 using request::Route;
 using session::prompts::LabelOf;
 using session::prompts::NamedPrompts;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "gateway/protocol/form/completion.h"
+#include "gateway/dialect/form/completion.h"
 #include "gateway/proxy/request/request_context.h"
 #include "gateway/session/prompts/prompt_choice.h"
 #include "gateway/session/prompts/prompt_place.h"
@@ -15,7 +15,7 @@ namespace kvgate::proxy::handler::prompts {
 
 class PromptStep {
  public:
-  using Dialect = protocol::form::Dialect;
+  using Dialect = dialect::form::Dialect;
   // `dialect` is that of the route; nullopt: its requests have no messages.
   PromptStep(request::RequestContext& request, std::optional<Dialect> dialect)
       : request_(request), dialect_(dialect) {}

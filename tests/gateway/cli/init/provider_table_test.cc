@@ -27,7 +27,7 @@ TEST(ProviderTableTest, AListNamesEachProviderOnceInItsOrder) {
 TEST(ProviderTableTest, AnUnknownNameIsSaidWithTheNearestOne) {
   EXPECT_EQ(NamesOf("openai,antropic"),
             "no provider 'antropic' is known; did you mean 'anthropic'?; there are anthropic, "
-            "openai, deepseek, xai, moonshot, mistral, openrouter, or none");
+            "openai, gemini, deepseek, xai, moonshot, mistral, openrouter, or none");
   EXPECT_FALSE(ParseProviders(""));
   EXPECT_FALSE(ParseProviders("openai,"));
   EXPECT_FALSE(ParseProviders("none,openai"));

@@ -11,7 +11,7 @@
 namespace kvgate::cli::server {
 namespace {
 
-using protocol::form::Message;
+using dialect::form::Message;
 
 TEST(SseTextTest, FindsTheTextHoweverTheStreamIsCut) {
   const std::string stream =

@@ -9,7 +9,7 @@
 namespace kvgate::ledger::reply {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";
 
@@ -236,6 +236,20 @@ TEST(UsageReaderTest, DroppedThinkingIsCountedOnceAlthoughEventsRepeatIt) {
   reader.Feed(Event("content_block_delta", R"({"delta":{"text":"x"}})"));
   reader.Feed(Event("message_delta", "{" + list + "}"));
   EXPECT_EQ(reader.facts().num_thinking_dropped, 2U);
+}
+
+TEST(UsageReaderTest, GeminiCountsThoughtsBesideTheAnswer) {
+  const std::string stream =
+      "data: {\"candidates\":[],\"usageMetadata\":{\"promptTokenCount\":100}}\r\n\r\n"
+      "data: {\"usageMetadata\":{\"promptTokenCount\":100,\"cachedContentTokenCount\":60,"
+      "\"candidatesTokenCount\":5,\"thoughtsTokenCount\":3,\"totalTokenCount\":108},"
+      "\"modelVersion\":\"gemini-3-flash\"}\r\n\r\n";
+  const auto usage = Read(stream, Endpoint::kGenerateContent);
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->uncached_tokens, 40);
+  EXPECT_EQ(usage->cache_read_tokens, 60);
+  EXPECT_EQ(usage->output_tokens, 8);
+  EXPECT_EQ(usage->reasoning_tokens, 3);
 }
 
 }  // namespace

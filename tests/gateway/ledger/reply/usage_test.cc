@@ -8,7 +8,7 @@
 namespace kvgate::ledger::reply {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 using Field = UsageField;
 
 ReportedUsage Reported(std::initializer_list<std::pair<Field, int64_t>> counts) {

@@ -98,7 +98,7 @@ TEST_F(RollupReaderTest, MoreStepsThanAnAnswerShouldHaveAreRefused) {
 TEST_F(RollupReaderTest, RowsShowTheFieldsOfTheirDimension) {
   const auto json = [&](const Query& query) {
     std::string text;
-    protocol::form::JsonWriter writer(text);
+    dialect::form::JsonWriter writer(text);
     WriteRollups(query, ReadRollups(meta_, query, kNowUs).value(), writer);
     return Json::parse(text);
   };

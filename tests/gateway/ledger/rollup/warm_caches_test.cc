@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 Json Written(const WarmCaches& caches, int64_t now_us,
              std::optional<std::string_view> tenant = {}) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   caches.Write(now_us, tenant, json);
   return Json::parse(text);
 }

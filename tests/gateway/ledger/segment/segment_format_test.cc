@@ -60,7 +60,7 @@ TEST(SegmentFormatTest, SizeIsBoundedWhateverACallerSends) {
 
 TEST(SegmentFormatTest, JsonShowsNamesWhereThereAreAnyAndTheHashInHex) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   WriteSegments(
       std::vector<RecordSegment>{{.source = "user", .cached = 3, .uncached = 4, .hash = 255}},
       json);

@@ -11,7 +11,7 @@
 namespace kvgate::local::embeddings {
 namespace {
 
-using protocol::EmbeddingInput;
+using dialect::embeddings::EmbeddingInput;
 using ::testing::HasSubstr;
 using Tokens = std::vector<TokenId>;
 

@@ -14,8 +14,8 @@ using parse::Source;
 
 namespace {
 
+using dialect::form::Endpoint;
 using ledger::reply::TokenUsage;
-using upstream::wire::Endpoint;
 
 history::SentSegment Of(Section section, Source source, uint32_t num_tokens) {
   history::SentSegment segment;

@@ -20,19 +20,19 @@
 namespace kvgate::prompt::diagnose {
 
 struct Target {
-  upstream::wire::Endpoint endpoint;
+  dialect::form::Endpoint endpoint;
   std::string_view provider;
   std::string_view model;
   CacheModel cache;
 };
 inline const std::array<Target, 4> kTargets = {{
-    {upstream::wire::Endpoint::kMessages,
+    {dialect::form::Endpoint::kMessages,
      "anthropic",
      "claude-opus-5",
      {.needs_breakpoints = true, .minimum = 512}},
-    {upstream::wire::Endpoint::kChatCompletions, "openai", "gpt-6-sol", {}},
-    {upstream::wire::Endpoint::kResponses, "openai", "gpt-5.5", {.step = 128, .minimum = 2048}},
-    {upstream::wire::Endpoint::kChatCompletions,
+    {dialect::form::Endpoint::kChatCompletions, "openai", "gpt-6-sol", {}},
+    {dialect::form::Endpoint::kResponses, "openai", "gpt-5.5", {.step = 128, .minimum = 2048}},
+    {dialect::form::Endpoint::kChatCompletions,
      "deepseek",
      "deepseek-v4",
      {.tools_after_system = true, .step = 64, .minimum = 64}},

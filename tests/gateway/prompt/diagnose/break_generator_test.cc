@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 
 namespace kvgate::prompt::diagnose {
 namespace {

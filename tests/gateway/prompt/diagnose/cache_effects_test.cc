@@ -13,7 +13,7 @@ using parse::Section;
 
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 CacheEffects Of(std::string_view provider, Endpoint endpoint) {
   const ledger::PriceRow* row = ledger::Prices::Builtin().Find(provider, "some-model");

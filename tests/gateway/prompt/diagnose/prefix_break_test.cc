@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "gateway/protocol/form/json_writer.h"
+#include "gateway/dialect/form/json_writer.h"
 #include "tests/gateway/prompt/sent_request.h"
 
 namespace kvgate::prompt::diagnose {
@@ -15,7 +15,7 @@ using history::SentRequest;
 
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 using Json = nlohmann::ordered_json;
 
 // Returns about 900 tokens of meaningless words.

@@ -13,7 +13,7 @@ using history::SentRequest;
 
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 using Json = nlohmann::ordered_json;
 
 Json Body() {

@@ -28,7 +28,7 @@ SentRequest With(const std::string& system, const std::string& turns) {
     const char* role = body["messages"].size() % 2 == 0 ? "user" : "assistant";
     body["messages"].push_back({{"role", role}, {"content", Filler(c)}});
   }
-  return SentAs(upstream::wire::Endpoint::kMessages, body.dump());
+  return SentAs(dialect::form::Endpoint::kMessages, body.dump());
 }
 
 double TokensOf(const SentRequest& request, size_t segment) {

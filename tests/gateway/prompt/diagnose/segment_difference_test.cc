@@ -37,7 +37,7 @@ SentRequest WithTools(const std::string& names) {
     body["tools"].push_back({{"name", std::string(1, static_cast<char>(std::tolower(name)))},
                              {"description", std::isupper(name) != 0 ? "another" : "one"}});
   }
-  return SentAs(upstream::wire::Endpoint::kMessages, body.dump());
+  return SentAs(dialect::form::Endpoint::kMessages, body.dump());
 }
 
 // Compares tools. A letter is a tool; its capital is the same tool with another definition.
@@ -86,7 +86,7 @@ SentRequest WithTurns(const std::string& turns) {
       body["messages"].push_back({{"role", role}, {"content", text(c)}});
     }
   }
-  return SentAs(upstream::wire::Endpoint::kMessages, body.dump());
+  return SentAs(dialect::form::Endpoint::kMessages, body.dump());
 }
 
 std::string Turns(const std::string& before, const std::string& now) {
@@ -127,7 +127,7 @@ TEST(SegmentDifferenceTest, V5V9ABlockOfAnEarlierTurnInALaterOneHasMoved) {
 TEST(SegmentDifferenceTest, SystemBlocksThatComeAndGoAreToldByTheirPlace) {
   const auto system = [](const Json& value) {
     const Json body = {{"model", "m"}, {"system", value}, {"messages", Json::array()}};
-    return SentAs(upstream::wire::Endpoint::kMessages, body.dump());
+    return SentAs(dialect::form::Endpoint::kMessages, body.dump());
   };
   const auto block = [](const std::string& text) { return Json{{"type", "text"}, {"text", text}}; };
   const auto told = [&](const Json& before, const Json& now) {

@@ -13,7 +13,7 @@ FirstTurn TurnOf(const std::string& messages) {
   const std::string body = R"({"model":"m","messages":[)" + messages + "]}";
   parse::SegmentMemo memo(16);
   const auto layout =
-      parse::ReadRequestLayout(upstream::wire::Endpoint::kChatCompletions, body, memo);
+      parse::ReadRequestLayout(dialect::form::Endpoint::kChatCompletions, body, memo);
   EXPECT_TRUE(layout.has_value());
   return ReadFirstTurn(body, *layout);
 }

@@ -42,7 +42,7 @@ SentRequest RequestOf(const Parts& parts, int64_t time_us) {
     const char* role = body["messages"].size() % 2 == 0 ? "user" : "assistant";
     body["messages"].push_back({{"role", role}, {"content", Filler(turn)}});
   }
-  SentRequest request = SentAs(upstream::wire::Endpoint::kMessages, body.dump());
+  SentRequest request = SentAs(dialect::form::Endpoint::kMessages, body.dump());
   request.time_us = time_us;
   return request;
 }

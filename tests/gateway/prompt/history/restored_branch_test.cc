@@ -13,9 +13,9 @@
 namespace kvgate::prompt::history {
 namespace {
 
+using dialect::form::Endpoint;
 using test::Request;
 using test::Turn;
-using upstream::wire::Endpoint;
 
 parse::RequestLayout LayoutOf(const std::string& body) {
   parse::SegmentMemo memo(64);

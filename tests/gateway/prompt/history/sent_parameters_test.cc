@@ -14,7 +14,7 @@ TEST(SentParameters, ThoseThatAffectPromptOrCacheAreKeptAndCut) {
                            R"("reasoning_effort":)" +
                            effort + R"(,"messages":[{"role":"user","content":"hi"}]})";
   const auto layout =
-      parse::ReadRequestLayout(upstream::wire::Endpoint::kChatCompletions, body, memo);
+      parse::ReadRequestLayout(dialect::form::Endpoint::kChatCompletions, body, memo);
   ASSERT_TRUE(layout);
   const std::vector<SentParameter> kept = ParametersOf(body, *layout);
   ASSERT_EQ(kept.size(), 2U);

@@ -11,7 +11,7 @@
 namespace kvgate::prompt::history {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 // A request of a client that has no name for its conversation.
 struct Asked {

@@ -8,7 +8,7 @@
 namespace kvgate::prompt::parse {
 namespace {
 
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 RequestLayout Read(Endpoint endpoint, std::string_view body) {
   SegmentMemo memo(1024);
@@ -273,6 +273,40 @@ TEST(RequestLayout, AListThatBeginsAsOneBeforeReadsAsIfItWereNew) {
       const std::string body = R"({"messages":[)" + turns + std::string(end);
       EXPECT_FALSE(ReadRequestLayout(Endpoint::kChatCompletions, body, memo).has_value()) << end;
     }
+  }
+}
+
+TEST(RequestLayout, OfGeminiInBothSpellings) {
+  for (const std::string_view name : {"systemInstruction", "system_instruction"}) {
+    const std::string body =
+        R"({"contents":[{"role":"user","parts":[{"text":"hi"},{"inlineData":{"data":"AA=="}}]},)"
+        R"({"role":"model","parts":[{"text":"hm","thought":true},{"text":"a"},)"
+        R"({"functionCall":{"name":"f","args":{"text":"x"}},"thoughtSignature":"c2ln"}]},)"
+        R"({"parts":[{"functionResponse":{"name":"f","response":{"output":"r"}}}]},)"
+        R"({"role":"user","parts":[{"text":"more"}]}],")" +
+        std::string(name) +
+        R"(":{"role":"user","parts":[{"text":"sys"}]},"tools":[{"functionDeclarations":[]}]})";
+    SegmentMemo memo(1024);
+    const auto layout = ReadRequestLayout(Endpoint::kGenerateContent, body, memo, "gemini-3");
+    ASSERT_TRUE(layout) << layout.error().ToString();
+    EXPECT_EQ(layout->model, "gemini-3");
+    EXPECT_EQ(layout->segments.front().place.section, Section::kTools);
+    std::vector<Content> contents;
+    std::vector<Role> roles;
+    for (const Segment& segment : layout->segments) {
+      if (segment.place.block < 0) continue;
+      contents.push_back(segment.content);
+      roles.push_back(segment.role);
+    }
+    EXPECT_EQ(contents,
+              (std::vector<Content>{Content::kText, Content::kText, Content::kMedia,
+                                    Content::kThinking, Content::kText, Content::kToolCall,
+                                    Content::kToolResult, Content::kText}));
+    EXPECT_EQ(roles[0], Role::kSystem);
+    EXPECT_EQ(roles[3], Role::kAssistant);
+    const Strings lines = Lines(*layout, body);
+    EXPECT_EQ(lines.back(), "contents[3].parts[0] user \"more\"");
+    EXPECT_EQ(lines[2], std::string(name) + ".parts[0] system \"sys\"");
   }
 }
 

@@ -181,7 +181,7 @@ TEST(PlanBillTest, LongTurnsNeverLoseTheChain) {
 // breakpoints.
 double Share(const std::string& what, const std::vector<Request>& requests,
              const ledger::PriceRow& row) {
-  RunOptions options{.endpoint = upstream::wire::Endpoint::kResponses};
+  RunOptions options{.endpoint = dialect::form::Endpoint::kResponses};
   const RunResult planned = Simulate<BreakpointCache>(requests, row, options);
   options.is_planned = false;
   const RunResult direct = Simulate<BreakpointCache>(requests, row, options);
@@ -369,7 +369,7 @@ TEST(PlanBillTest, PausesOverEveryLifetimeDoNotEndCaching) {
 // Returns the cached tokens of a run over those of the same requests without the planner's key.
 double CachedBesideDirect(const std::string& what, const std::vector<Request>& requests) {
   const ledger::PriceRow& row = Row("openai", "gpt-5.5");
-  RunOptions options{.endpoint = upstream::wire::Endpoint::kChatCompletions};
+  RunOptions options{.endpoint = dialect::form::Endpoint::kChatCompletions};
   const RunResult planned = Simulate<IncrementCache>(requests, row, options);
   options.is_planned = false;
   const RunResult direct = Simulate<IncrementCache>(requests, row, options);

@@ -18,7 +18,7 @@ using parse::BreakpointKind;
 namespace {
 
 using namespace simulation;  // NOLINT: all of it is meant
-using upstream::wire::Endpoint;
+using dialect::form::Endpoint;
 
 const ledger::PriceRow& Opus() { return Row("anthropic", "claude-opus-5"); }
 const ledger::PriceRow& Sol() { return Row("openai", "gpt-6-sol"); }

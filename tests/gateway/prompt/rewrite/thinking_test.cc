@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "gateway/dialect/form/dialect.h"
 #include "gateway/prompt/parse/segment_memo.h"
-#include "gateway/upstream/wire/dialect.h"
 #include "tests/gateway/prompt/conversations.h"
 
 namespace kvgate::prompt::rewrite {
@@ -31,7 +31,7 @@ const std::string kUser = R"({"role":"user","content":"q"})";
 
 std::string Without(const std::string& body) {
   parse::SegmentMemo memo(16);
-  const auto layout = parse::ReadRequestLayout(upstream::wire::Endpoint::kMessages, body, memo);
+  const auto layout = parse::ReadRequestLayout(dialect::form::Endpoint::kMessages, body, memo);
   EXPECT_TRUE(layout);
   const auto edits = RemoveThinking(*layout);
   for (const parse::Edit& edit : edits) EXPECT_EQ(edit.rule, parse::Rule::kThinkingRemoved);
@@ -96,7 +96,7 @@ class VoidThinking : public ::testing::TestWithParam<Mode> {
   std::string Send(const test::Request& request) {
     std::string body = request.Body();
     body.replace(body.find("\"m\""), 3, "\"claude-opus-5-5\"");
-    return caller_.SendBody(upstream::wire::Endpoint::kMessages, body);
+    return caller_.SendBody(dialect::form::Endpoint::kMessages, body);
   }
   VoidThinking() { caller_.session = "s"; }
   test::Caller caller_{GetParam(), "anthropic"};

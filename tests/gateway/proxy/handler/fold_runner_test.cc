@@ -164,7 +164,7 @@ TEST(FoldRunnerTest, TargetsAreTheLocalEngineOrUpstreamsWithOrWithoutAKey) {
   const test::TestRequest request =
       session.Request(Body("gpt-1", "x"), {{"authorization", "Bearer sk"}});
   const auto context = session.proxy.Open(request, sink);
-  using protocol::form::Dialect;
+  using dialect::form::Dialect;
   const auto target = [&](const char* model) {
     return FoldTargetOf(*context, Dialect::kChatCompletions, model);
   };

@@ -9,7 +9,7 @@
 namespace kvgate::proxy::handler {
 namespace {
 
-using protocol::form::Dialect;
+using dialect::form::Dialect;
 using test::ModelProvider;
 using test::TestProxy;
 using test::TestSink;
@@ -38,7 +38,7 @@ int64_t ContextWith(const Known& known, const std::string& model) {
         R"({{"data":[{{"id":"gpt-x"}},{{"id":"gpt-small","max_model_len":{}}}]}})", known.listed);
     request->environment().model_lists.Put(
         fmt::format("up {}", request->caller().tenant()),
-        *upstream::ParseModelList(body, upstream::wire::Dialect::kOpenAi, "up"),
+        *upstream::ParseModelList(body, dialect::form::Api::kOpenAi, "up"),
         std::chrono::steady_clock::now());
   }
   return ContextOf(*request, Dialect::kChatCompletions, model);

@@ -41,7 +41,7 @@ class ReadingAnswerTest : public ::testing::Test {
                .Read({.tenant = session.tenant,
                       .ask = {.key = "k", .stubs = true},
                       .request_id = asked.id,
-                      .dialect = protocol::form::Dialect::kChatCompletions,
+                      .dialect = dialect::form::Dialect::kChatCompletions,
                       .body = asked.body})
                .value();
     ASSERT_TRUE(session.sessions.Load(*turn));

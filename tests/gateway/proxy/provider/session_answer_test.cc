@@ -24,7 +24,7 @@ class SessionAnswerTest : public ::testing::Test {
     auto turn = session.sessions.Read({.tenant = session.tenant,
                                        .ask = {.key = "k"},
                                        .request_id = asked.id,
-                                       .dialect = protocol::form::Dialect::kChatCompletions,
+                                       .dialect = dialect::form::Dialect::kChatCompletions,
                                        .body = asked.body});
     EXPECT_TRUE(turn && session.sessions.Compose(**turn, {.body = asked.body}));
     (*turn)->lock =

@@ -8,11 +8,11 @@
 namespace kvgate::proxy::provider {
 namespace {
 
+using dialect::form::Endpoint;
 using ::testing::HasSubstr;
-using upstream::wire::Endpoint;
 using upstream::wire::FindHeader;
 using upstream::wire::HeaderFields;
-using End = translate::ReplyTranslator::End;
+using End = dialect::ReplyTranslator::End;
 
 constexpr std::string_view kChat = R"({"model":"m","messages":[{"role":"user","content":"hi"}]})";
 constexpr std::string_view kMessage =

@@ -38,12 +38,12 @@ TEST(KnownTargetsTest, AKeyThatMayBeOfSeveralProvidersIsShownToNoneThatIsNotName
   const auto targets = TargetsFor(base, {{"x-api-key", kSharedKey}});
   EXPECT_EQ(NamesOf(targets), "openai deepseek moonshot ");
   EXPECT_FALSE(targets->lists_models);
-  EXPECT_FALSE(targets->upstreams->Choose({.dialect = upstream::wire::Dialect::kOpenAi}));
-  EXPECT_EQ(targets->upstreams
-                ->Choose({.dialect = upstream::wire::Dialect::kOpenAi, .model = "deepseek-chat"})
-                .value()
-                ->name(),
-            "deepseek");
+  EXPECT_FALSE(targets->upstreams->Choose({.dialect = dialect::form::Api::kOpenAi}));
+  EXPECT_EQ(
+      targets->upstreams->Choose({.dialect = dialect::form::Api::kOpenAi, .model = "deepseek-chat"})
+          .value()
+          ->name(),
+      "deepseek");
 }
 
 TEST(KnownTargetsTest, WhoHasNoneStaysHere) {

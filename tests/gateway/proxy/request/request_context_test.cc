@@ -45,7 +45,7 @@ TEST(RequestContextTest, TheModelIsThePathsOrTheBodys) {
   const auto by_body = proxy.Open(chat, sink);
   ASSERT_TRUE(proxy.Run(by_body->Scan()));
   EXPECT_EQ(by_body->model(), "gpt-1");
-  EXPECT_EQ(by_body->kind().endpoint, upstream::wire::Endpoint::kChatCompletions);
+  EXPECT_EQ(by_body->kind().endpoint, dialect::form::Endpoint::kChatCompletions);
   const TestRequest one{.method = "GET", .path = "/v1/models/org%2Fname?x=1"};
   const auto by_path = proxy.Open(one, sink);
   ASSERT_TRUE(proxy.Run(by_path->Scan()));
@@ -287,10 +287,10 @@ TEST(RequestContextTest, ARefusalIsSaidInTheCallersDialectAndCounted) {
 }
 
 TEST(RequestContextTest, EachEndpointHasADialect) {
-  using upstream::wire::Endpoint;
-  EXPECT_EQ(DialectOf(Endpoint::kMessages), protocol::form::Dialect::kMessages);
-  EXPECT_EQ(DialectOf(Endpoint::kResponses), protocol::form::Dialect::kResponses);
-  EXPECT_EQ(DialectOf(Endpoint::kOther), protocol::form::Dialect::kChatCompletions);
+  using dialect::form::Endpoint;
+  EXPECT_EQ(DialectOf(Endpoint::kMessages), dialect::form::Dialect::kMessages);
+  EXPECT_EQ(DialectOf(Endpoint::kResponses), dialect::form::Dialect::kResponses);
+  EXPECT_EQ(DialectOf(Endpoint::kOther), dialect::form::Dialect::kChatCompletions);
 }
 
 TEST(RequestContextTest, APathIsWhatRemainsOfATarget) {
@@ -298,6 +298,33 @@ TEST(RequestContextTest, APathIsWhatRemainsOfATarget) {
   EXPECT_EQ(PathOf("/v1/models#c?a"), "/v1/models");
   EXPECT_EQ(PathOf("https://host:1/v1/models?a"), "/v1/models");
   EXPECT_EQ(PathOf("https://host"), "/");
+}
+
+TEST(RequestContextTest, AKeyInGeminisQueryIsACredentialAndNoPartOfTheTarget) {
+  TestProxy proxy;
+  TestSink sink(proxy.io());
+  const std::string path = "/v1beta/models/m:streamGenerateContent";
+  for (const auto& [query, left] : {std::pair<std::string, std::string>{"?key=k1", ""},
+                                    {"?key=k1&alt=sse", "?alt=sse"},
+                                    {"?alt=sse&key=k1", "?alt=sse"},
+                                    {"?alt=sse&key=k1&a=b", "?alt=sse&a=b"}}) {
+    const TestRequest ask{.method = "POST", .path = path + query, .body = "{}"};
+    const auto request = proxy.Open(ask, sink);
+    EXPECT_EQ(request->head().target, path + left);
+    EXPECT_EQ(request->Header("x-goog-api-key"), "k1");
+    ASSERT_TRUE(proxy.Run(request->Scan()));
+    EXPECT_EQ(request->model(), "m");
+    EXPECT_TRUE(request->scan().stream);
+  }
+  const TestRequest other{.method = "POST", .path = "/v1/chat/completions?key=k1", .body = "{}"};
+  EXPECT_EQ(proxy.Open(other, sink)->head().target, other.path);
+}
+
+TEST(RequestContextTest, AModelInAPathGetsAnotherName) {
+  EXPECT_EQ(WithModel("/v1beta/models/a:generateContent?alt=sse", "b"),
+            "/v1beta/models/b:generateContent?alt=sse");
+  EXPECT_EQ(WithModel("/v1/models/x/y:countTokens", "b"), "/v1/models/b:countTokens");
+  EXPECT_EQ(WithModel("/v1/chat/completions", "b"), "/v1/chat/completions");
 }
 
 }  // namespace

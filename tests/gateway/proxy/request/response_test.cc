@@ -21,17 +21,27 @@ TEST(ResponseTest, ErrorsCarryStatusAndRetryAdvice) {
   EXPECT_EQ(ErrorResponse(MakeError(ErrorCode::kCancelled, "x", "y")).status, 503);
 }
 
-TEST(ToMessagesErrorTest, RewritesErrorsAndNothingElse) {
+TEST(ToErrorOfTest, RewritesErrorsAndNothingElse) {
   Response error = StatusResponse(502, "The upstream failed.");
-  ToMessagesError("r1", error);
+  ToErrorOf(dialect::form::Api::kAnthropic, "r1", error);
   EXPECT_EQ(error.status, 502);
   EXPECT_EQ(error.body,
             R"({"type":"error","error":{"type":"api_error","message":"The upstream failed."},)"
             R"("request_id":"r1"})");
   Response other{.body = "{}"};
-  ToMessagesError("r1", other);
+  ToErrorOf(dialect::form::Api::kAnthropic, "r1", other);
   EXPECT_EQ(other.body, "{}");
   EXPECT_TRUE(other.headers.empty());
+}
+
+TEST(ToErrorOfTest, EachApiHasItsForm) {
+  const std::string openai = StatusResponse(429, "Slower.").body;
+  Response error = StatusResponse(429, "Slower.");
+  ToErrorOf(dialect::form::Api::kOpenAi, "r1", error);
+  EXPECT_EQ(error.body, openai);
+  ToErrorOf(dialect::form::Api::kGemini, "r1", error);
+  EXPECT_EQ(error.body,
+            R"({"error":{"code":429,"message":"Slower.","status":"RESOURCE_EXHAUSTED"}})");
 }
 
 }  // namespace

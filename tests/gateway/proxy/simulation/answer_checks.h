@@ -344,7 +344,7 @@ class AnswerChecks {
       EXPECT_GE(args_.gateway.NumCounted(status), count) << status;
     }
     std::string text;
-    protocol::form::JsonWriter json(text);
+    dialect::form::JsonWriter json(text);
     args_.gateway.ledger.sums().WriteStats(json);
     const auto stats = nlohmann::json::parse(text);
     EXPECT_EQ(stats["totals"]["requests"], records.size());

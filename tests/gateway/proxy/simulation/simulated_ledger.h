@@ -53,7 +53,7 @@ class SimulatedLedger final : public upstream::ExchangeLog {
       is_prepared_ = true;
       recorder_.OnPrepared(std::move(preparation));
     }
-    void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+    void OnTranslated(dialect::form::Endpoint sent_endpoint,
                       const std::vector<std::string>& left_out) override {
       EXPECT_FALSE(is_translated_ || is_sent_ || has_head_ || has_ended_);
       is_translated_ = true;

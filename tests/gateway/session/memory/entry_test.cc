@@ -22,7 +22,7 @@ TEST(EntryTest, AnObjectIsReadInItsOrder) {
   EXPECT_EQ(*read,
             (Entries{{"name", "\"x y\""}, {"list", "[1,2]"}, {"gone", "null"}, {"n", "1.5"}}));
   std::string out;
-  protocol::form::JsonWriter json(out);
+  dialect::form::JsonWriter json(out);
   WriteEntries(Entries{{"name", "\"x\""}, {"n", "1"}}, json);
   EXPECT_EQ(out, R"({"name":"x","n":1})");
 }

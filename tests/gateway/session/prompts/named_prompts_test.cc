@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "tests/store/memory_meta_store.h"
 
 namespace kvgate::session::prompts {
 namespace {
 
-using protocol::form::HttpStatus;
+using dialect::form::HttpStatus;
 using ::testing::HasSubstr;
 
 PromptVersion Version(std::string version, std::string_view text,

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 
 namespace kvgate::session::prompts {
 namespace {
@@ -73,7 +73,7 @@ TEST_F(PromptChoiceTest, AnotherVersionOrPromptIsAConflictUnlessItIsMeant) {
     args.remembered = Began("1", R"({"x":1})");
     const auto refused = ChoosePrompt(args);
     ASSERT_FALSE(refused) << ask;
-    EXPECT_EQ(protocol::form::HttpStatus(refused.error()), 409);
+    EXPECT_EQ(dialect::form::HttpStatus(refused.error()), 409);
     EXPECT_THAT(refused.error().detail, HasSubstr("a@1"));
     args.may_differ = true;
     EXPECT_TRUE(ChoosePrompt(args)) << ask;
@@ -94,7 +94,7 @@ TEST_F(PromptChoiceTest, ASessionKeepsItsValues) {
   args.is_session = true;
   const auto refused = ChoosePrompt(args);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(protocol::form::HttpStatus(refused.error()), 409);
+  EXPECT_EQ(dialect::form::HttpStatus(refused.error()), 409);
   EXPECT_EQ(refused.error().field, kValuesHeader);
   args.values = R"({ "x": 1 })";
   EXPECT_TRUE(ChoosePrompt(args));

@@ -22,7 +22,7 @@ namespace kvgate::session::workday {
 
 inline constexpr std::string_view kProvider = "anthropic";
 inline constexpr std::string_view kModel = "claude-opus-5";
-inline constexpr auto kEndpoint = upstream::wire::Endpoint::kMessages;
+inline constexpr auto kEndpoint = dialect::form::Endpoint::kMessages;
 inline constexpr int64_t kContext = 200'000;    // tokens
 inline constexpr int64_t kThreshold = 100'000;  // tokens, at which each way does something
 inline constexpr int64_t kSummaryTokens = 1'500;

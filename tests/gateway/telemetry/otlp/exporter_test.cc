@@ -26,7 +26,7 @@ using asio::ip::tcp;
 ledger::RequestRecord Record() {
   ledger::RequestRecord record;
   record.id = "0123456789abcdef01234567";
-  record.endpoint = upstream::wire::Endpoint::kChatCompletions;
+  record.endpoint = dialect::form::Endpoint::kChatCompletions;
   record.upstream = record.provider = "openai";
   record.model = "gpt-x";
   record.status = 200;

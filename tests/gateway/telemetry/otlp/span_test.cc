@@ -17,7 +17,7 @@ RequestRecord Record() {
   RequestRecord record;
   record.id = "0123456789abcdef01234567";
   record.time_us = 1'700'000'000'000'001;
-  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.endpoint = dialect::form::Endpoint::kMessages;
   record.upstream = "main";
   record.provider = "anthropic";
   record.model = "claude-x";
@@ -39,7 +39,7 @@ RequestRecord Record() {
 
 Json JsonOf(const RequestRecord& record) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   WriteSpan(SpanOf(record).value(), json);
   return Json::parse(text);
 }
@@ -125,13 +125,13 @@ TEST(SpanTest, AnAnswerThatComesWholeFromAnUpstreamHasNoFirstChunk) {
 
 TEST(SpanTest, OnlyRequestsForAModelAreSpans) {
   RequestRecord record = Record();
-  for (const auto endpoint : {upstream::wire::Endpoint::kModels, upstream::wire::Endpoint::kOther,
-                              upstream::wire::Endpoint::kCountTokens}) {
+  for (const auto endpoint : {dialect::form::Endpoint::kModels, dialect::form::Endpoint::kOther,
+                              dialect::form::Endpoint::kCountTokens}) {
     record.endpoint = endpoint;
     EXPECT_FALSE(SpanOf(record));
     EXPECT_FALSE(IsSpan(endpoint));
   }
-  record.endpoint = upstream::wire::Endpoint::kEmbeddings;
+  record.endpoint = dialect::form::Endpoint::kEmbeddings;
   EXPECT_EQ(SpanOf(record)->operation, "embeddings");
   EXPECT_TRUE(IsSpan(record.endpoint));
 }

@@ -29,7 +29,7 @@ Span Answered(const std::string& model, bool is_local = false) {
 
 std::map<std::string, Json> Written(const Sums& sums) {
   std::string text;
-  protocol::form::JsonWriter json(text);
+  dialect::form::JsonWriter json(text);
   json.BeginArray();
   sums.Write(2'000, json);
   json.EndArray();

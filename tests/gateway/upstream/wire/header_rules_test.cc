@@ -53,12 +53,31 @@ TEST(RequestHeadTest, TheUpstreamsOwnKeyStandsWhereTheCallersStood) {
                          .host = "u",
                          .fields = fields,
                          .api_key = "K",
-                         .dialect = Dialect::kAnthropic}),
+                         .dialect = dialect::form::Api::kAnthropic}),
             "GET / HTTP/1.1\r\nx-api-key: K\r\na: b\r\nHost: u\r\n\r\n");
 }
 
+TEST(RequestHeadTest, EachApiHasItsOwnHeaderForACredential) {
+  const HeaderFields fields = {{"X-Goog-Api-Key", "mine"}};
+  const auto head = [&](dialect::form::Api api) {
+    return RequestHead({.method = "GET",
+                        .target = "/",
+                        .host = "u",
+                        .fields = fields,
+                        .api_key = "K",
+                        .dialect = api});
+  };
+  EXPECT_EQ(head(dialect::form::Api::kGemini),
+            "GET / HTTP/1.1\r\nX-Goog-Api-Key: K\r\nHost: u\r\n\r\n");
+  EXPECT_EQ(head(dialect::form::Api::kAnthropic),
+            "GET / HTTP/1.1\r\nx-api-key: K\r\nHost: u\r\n\r\n");
+  EXPECT_EQ(head(dialect::form::Api::kOpenAi),
+            "GET / HTTP/1.1\r\nAuthorization: Bearer K\r\nHost: u\r\n\r\n");
+}
+
 TEST(RequestHeadTest, AGatewayKeyNeverLeaves) {
-  const HeaderFields fields = {{"Authorization", "Bearer gateway"}, {"X-Api-Key", "gateway"}};
+  const HeaderFields fields = {
+      {"Authorization", "Bearer gateway"}, {"X-Api-Key", "gateway"}, {"x-goog-api-key", "gateway"}};
   EXPECT_EQ(
       RequestHead(
           {.method = "GET", .target = "/", .host = "u", .fields = fields, .drop_credential = true}),
@@ -115,11 +134,11 @@ TEST(ForwardedHeadTest, ALengthIsSaidOnceAndNotBesideChunksOrWithA204) {
 }
 
 TEST(UpstreamTargetTest, PutsThePathUnderTheBase) {
-  EXPECT_EQ(UpstreamTarget("/api/v1", Dialect::kOpenAi, "/v1/models?x=%20"),
+  EXPECT_EQ(UpstreamTarget("/api/v1", dialect::form::Api::kOpenAi, "/v1/models?x=%20"),
             "/api/v1/models?x=%20");
-  EXPECT_EQ(UpstreamTarget("", Dialect::kAnthropic, "/v1/messages"), "/v1/messages");
-  EXPECT_EQ(UpstreamTarget("/v1", Dialect::kOpenAi, "http://h:1/v1/a"), "/v1/a");
-  EXPECT_EQ(UpstreamTarget("/v1", Dialect::kOpenAi, "/x://h/v1/a"), "/v1/x://h/v1/a");
+  EXPECT_EQ(UpstreamTarget("", dialect::form::Api::kAnthropic, "/v1/messages"), "/v1/messages");
+  EXPECT_EQ(UpstreamTarget("/v1", dialect::form::Api::kOpenAi, "http://h:1/v1/a"), "/v1/a");
+  EXPECT_EQ(UpstreamTarget("/v1", dialect::form::Api::kOpenAi, "/x://h/v1/a"), "/v1/x://h/v1/a");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/protocol/form/errors.h"
+#include "gateway/dialect/form/errors.h"
 #include "tests/store/memory_meta_store.h"
 
 namespace kvgate::proxy::handler::prompts {
@@ -26,7 +26,7 @@ class PromptDataTest : public ::testing::Test {
     return answer ? Json::parse(*answer) : Json();
   }
   int StatusOf(const Result<std::string>& answer) {
-    return answer ? 200 : protocol::form::HttpStatus(answer.error());
+    return answer ? 200 : dialect::form::HttpStatus(answer.error());
   }
 
   store::MemoryMetaStore meta;
