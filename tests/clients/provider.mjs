@@ -67,6 +67,7 @@ base_url = "@"
 models = ["gemini-*"]
 mode = "observe"
 breaker_failures = 0
+forward_unknown = true
 `);
 
 // Runs a case against the provider and through kvgate, each with a credential of its own (caches

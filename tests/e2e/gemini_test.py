@@ -210,6 +210,19 @@ class GeminiTest(Case):
         self.assertIn("alt=sse", self.last().target)
         self.assertTrue(streamed.events[-1].get("usage") or streamed.events)
 
+    def test_a_models_name_cannot_say_more_of_a_request(self):
+        running = self.start()
+        for name in ("gemini-x HTTP/1.1\r\nx-evil: 1\r\n\r\n", "gemini-/../../v1beta/files",
+                     "gemini-3-flash:countTokens?x="):
+            before = len(self.provider.requests)
+            reply = running.send("/v1/chat/completions", {
+                "model": name, "messages": [{"role": "user", "content": "Go."}]}, KEY)
+            self.assertEqual(reply.status, 404, reply.body)
+            sent = self.provider.requests[before:]
+            self.assertEqual(len(sent), 1)
+            self.assertTrue(sent[0].target.endswith(":generateContent"), sent[0].target)
+            self.assertFalse(sent[0].header("x-evil"))
+
     def test_errors_of_gemini_are_errors_of_the_clients_dialect(self):
         running = self.start()
         headers = {"x-api-key": "key", "anthropic-version": "2023-06-01"}

@@ -12,7 +12,7 @@
 #include "gateway/dialect/form/decode_limits.h"
 #include "gateway/dialect/form/errors.h"
 
-namespace kvgate::protocol {
+namespace kvgate::dialect {
 
 inline void CheckDecoded(const Result<form::CompletionRequest>& decoded,
                          const form::DecodeLimits& limits) {
@@ -33,4 +33,4 @@ inline void CheckDecoded(const Result<form::CompletionRequest>& decoded,
   if (!(decoded->temperature >= 0) || decoded->num_logprobs > 20) std::abort();
 }
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::dialect

@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace kvgate::protocol;  // NOLINT: a program of its own
+using namespace kvgate::dialect;  // NOLINT: a program of its own
 
 // Runs every reader on every field; each returns a value of its type or an error with the path.
 void ReadAll(form::JsonObject object) {

@@ -10,19 +10,19 @@
 
 namespace {
 
-using namespace kvgate;            // NOLINT
-using namespace kvgate::protocol;  // NOLINT
+using namespace kvgate;           // NOLINT
+using namespace kvgate::dialect;  // NOLINT
 
 // Checks that an item has the same meaning after it is stored and read again.
-void CheckKept(const ResponsesRequest& request, const form::DecodeLimits& limits) {
-  std::vector<form::ResponsesItem> items;
-  for (const form::ResponsesItem& item : request.input) {
+void CheckKept(const responses::ResponsesRequest& request, const form::DecodeLimits& limits) {
+  std::vector<responses::ResponsesItem> items;
+  for (const responses::ResponsesItem& item : request.input) {
     if (!item.is_reference) items.push_back(item);
   }
-  const auto again = form::ParseItems(form::ToArray(items));
+  const auto again = responses::ParseItems(responses::ToArray(items));
   if (!again || again->size() != items.size()) std::abort();
-  PromptBuilder first(limits);
-  PromptBuilder second(limits);
+  responses::PromptBuilder first(limits);
+  responses::PromptBuilder second(limits);
   const Result<void> built = first.Add(items, "input");
   if (second.Add(*again, "input").has_value() != built.has_value()) std::abort();
   if (!built && built.error().field.empty()) std::abort();
@@ -34,14 +34,16 @@ void CheckKept(const ResponsesRequest& request, const form::DecodeLimits& limits
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const form::DecodeLimits limits{.stop_strings_max = 4, .stop_string_bytes_max = 16};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  auto decoded = DecodeResponses({.body = body, .request_id = "0123456789abcdef01234567"}, limits);
+  auto decoded =
+      responses::DecodeResponses({.body = body, .request_id = "0123456789abcdef01234567"}, limits);
   if (decoded) {
     CheckKept(*decoded, limits);
     CheckDecoded(std::move(decoded->request), limits);
   } else {
     CheckDecoded(decoded.error(), limits);
   }
-  if (const auto conversation = DecodeConversation({.body = body, .request_id = ""}, limits);
+  if (const auto conversation =
+          responses::DecodeConversation({.body = body, .request_id = ""}, limits);
       !conversation) {
     CheckDecoded(conversation.error(), limits);
   }

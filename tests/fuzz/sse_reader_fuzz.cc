@@ -14,7 +14,7 @@ namespace {
 
 using Events = std::vector<std::string>;
 
-class Collector final : public kvgate::ledger::reply::SseSink {
+class Collector final : public kvgate::dialect::reply::SseSink {
  public:
   void OnData(std::string_view piece) override { data_ += piece; }
   void OnEventEnd() override { events.push_back(std::exchange(data_, {})); }
@@ -26,7 +26,7 @@ class Collector final : public kvgate::ledger::reply::SseSink {
 
 Events ReadPieces(std::string_view text, size_t piece_bytes) {
   Collector collector;
-  kvgate::ledger::reply::SseReader reader(collector);
+  kvgate::dialect::reply::SseReader reader(collector);
   while (!text.empty()) {
     reader.Feed(text.substr(0, piece_bytes));
     text.remove_prefix(std::min(piece_bytes, text.size()));

@@ -14,13 +14,13 @@
 #include "gateway/dialect/request_translator.h"
 #include "gateway/dialect/translate/error_translator.h"
 
-namespace kvgate::translate {
+namespace kvgate::dialect {
 namespace {
 
-using dialect::form::Dialect;
+using form::Dialect;
 
-constexpr Dialect kDialects[] = {Dialect::kChatCompletions, Dialect::kResponses,
-                                 Dialect::kMessages};
+constexpr Dialect kDialects[] = {Dialect::kChatCompletions, Dialect::kResponses, Dialect::kMessages,
+                                 Dialect::kGemini};
 
 void CheckJson(std::string_view text) {
   simdjson::dom::parser parser;
@@ -31,12 +31,12 @@ void Requests(std::string_view body) {
   for (const Dialect from : kDialects) {
     for (const Dialect to : kDialects) {
       if (from == to) continue;
-      const TranslateRequestArgs args = {.from = from, .to = to, .body = body};
+      const TranslateRequestArgs args = {.from = from, .to = to, .body = body, .model = "m"};
       const auto made = TranslateRequest(args);
       if (made) {
         if (TranslateRequest(args)->body != made->body) std::abort();
       } else {
-        CheckJson(dialect::form::EncodeError(made.error()));
+        CheckJson(form::EncodeError(made.error()));
       }
     }
   }
@@ -80,10 +80,10 @@ void Replies(std::string_view bytes, size_t at, bool events) {
 }
 
 }  // namespace
-}  // namespace kvgate::translate
+}  // namespace kvgate::dialect
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace kvgate::translate;
+  using namespace kvgate::dialect;
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 4) {
@@ -96,7 +96,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     default:
       for (const Dialect to : kDialects) {
-        const auto told = TranslateError(ReadErrorBody(400 + data[0], bytes), to, "f");
+        const auto told =
+            translate::TranslateError(translate::ReadErrorBody(400 + data[0], bytes), to, "f");
         CheckJson(told.body);
       }
   }

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <iterator>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -396,7 +400,7 @@ class Reader {
       KVGATE_TRY(const RawObject object, NeededObject(args, Sub(path, "args")));
       block.arguments = object.value().text();
     }
-    open_.push_back({.id = block.id, .name = block.name});
+    open_[block.name].push_back(block.id);
     return {};
   }
 
@@ -406,14 +410,17 @@ class Reader {
     KVGATE_TRY(const Literal name, NeededString(result, "name", path));
     KVGATE_TRY(block.id, OptionalString(result, "id", path));
     const bool has_id = !block.id.empty() && block.id != "\"\"";
-    const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenCall& call) {
-      return has_id ? call.id == block.id : call.name == name;
-    });
-    if (open != open_.end()) {
-      block.id = open->id;
-      open_.erase(open);
-    } else if (!has_id) {
-      return WrongShape(Sub(path, "name"), "must be the name of a function that was called before");
+    if (has_id) {
+      closed_.insert(block.id);
+    } else {
+      std::deque<Literal>& open = open_[name];
+      while (!open.empty() && closed_.contains(open.front())) open.pop_front();
+      if (open.empty()) {
+        return WrongShape(Sub(path, "name"),
+                          "must be the name of a function that was called before");
+      }
+      block.id = open.front();
+      open.pop_front();
     }
     KVGATE_TRY(const RawObject response, NeededObject(result["response"], Sub(path, "response")));
     block.content.push_back({.path = path, .text = TextOf(response, block.is_error)});
@@ -470,14 +477,11 @@ class Reader {
     return form_.Keep(std::move(quoted));
   }
 
-  struct OpenCall {
-    Literal id;
-    Literal name;
-  };
-
   std::string_view target_;
   RequestForm& form_;
-  std::vector<OpenCall> open_;  // calls without a result so far
+  // Calls that had no result when they were made, by their names; results with ids close them.
+  std::unordered_map<Literal, std::deque<Literal>> open_;
+  std::unordered_set<Literal> closed_;
   int num_calls_ = 0;
   size_t num_left_out_ = 0;
 };
@@ -521,7 +525,18 @@ bool WantsThoughts(const RawObject& body) {
 }
 
 std::string GeminiPath(const PathSays& path) {
-  return fmt::format("/v1beta/models/{}:{}", path.model,
+  // The name is the caller's, who must not say more of a request's head than that.
+  std::string model;
+  for (const char c : path.model) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+    if (is_plain) {
+      model += c;
+    } else {
+      fmt::format_to(std::back_inserter(model), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return fmt::format("/v1beta/models/{}:{}", model,
                      path.stream ? "streamGenerateContent?alt=sse" : "generateContent");
 }
 

@@ -33,7 +33,8 @@ std::string_view CountedRequest(std::string_view body);
 // True if the caller wants to see the model's thoughts.
 bool WantsThoughts(const translate::RawObject& body);
 
-// The path of a request: "/v1beta/models/MODEL:generateContent", or its streaming form.
+// The path of a request: "/v1beta/models/MODEL:generateContent", or its streaming form. What may
+// not stand in a path segment of the model's name is percent-encoded.
 std::string GeminiPath(const PathSays& path);
 
 }  // namespace kvgate::dialect::gemini

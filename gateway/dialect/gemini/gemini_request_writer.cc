@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "gateway/dialect/form/json_text.h"
@@ -221,8 +222,9 @@ class Writer {
   }
 
   void WriteCall(const Block& call) {
-    const SignedId id = SplitCallId(Meant(call.id));
-    calls_.push_back({.id = call.id, .name = call.name});
+    const std::string whole = Meant(call.id);
+    const SignedId id = SplitCallId(whole);
+    names_[whole] = call.name;
     json_.BeginObject().Key("functionCall").BeginObject().Key("id").String(id.id);
     json_.Key("name").Raw(call.name).Key("args").Raw(form::AsObject(call.arguments)).EndObject();
     json_.Key("thoughtSignature");
@@ -231,14 +233,13 @@ class Writer {
   }
 
   Result<void> WriteResult(const Block& result) {
-    const auto call = std::find_if(calls_.rbegin(), calls_.rend(), [&](const Called& each) {
-      return each.id == result.id || Meant(each.id) == Meant(result.id);
-    });
-    if (call == calls_.rend()) {
+    const std::string whole = Meant(result.id);
+    const auto call = names_.find(whole);
+    if (call == names_.end()) {
       return WrongShape(result.path, "must answer a call of the turns before");
     }
     json_.BeginObject().Key("functionResponse").BeginObject().Key("id");
-    json_.String(SplitCallId(Meant(result.id)).id).Key("name").Raw(call->name);
+    json_.String(SplitCallId(whole).id).Key("name").Raw(call->second);
     json_.Key("response").BeginObject().Key(result.is_error ? "error" : "output");
     json_.Raw(translate::JoinTexts(result.content, form_)).EndObject().EndObject().EndObject();
     for (const Block& part : result.content) {
@@ -268,13 +269,8 @@ class Writer {
     return quoted;
   }
 
-  struct Called {
-    Literal id;
-    Literal name;
-  };
-
   RequestForm& form_;
-  std::vector<Called> calls_;
+  std::unordered_map<std::string, Literal> names_;  // of the calls so far, by their ids
   std::string out_;
   JsonWriter json_{out_};
 };

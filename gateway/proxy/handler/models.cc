@@ -65,13 +65,16 @@ std::string HeadFor(const RequestContext& request, const upstream::Upstream& ups
   const std::string target =
       upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
                                      is_gemini ? "/v1beta/models?pageSize=1000" : "/v1/models");
-  return upstream::wire::RequestHead({.method = "GET",
-                                      .target = target,
-                                      .host = upstream.host(),
-                                      .fields = fields,
-                                      .api_key = upstream.api_key(),
-                                      .dialect = upstream.dialect(),
-                                      .drop_credential = request.caller().key_is_credential()});
+  // A caller of another API shows its own credential in another header.
+  const bool lends_key = upstream.api_key().empty() && upstream.dialect() != request.kind().dialect;
+  return upstream::wire::RequestHead(
+      {.method = "GET",
+       .target = target,
+       .host = upstream.host(),
+       .fields = fields,
+       .api_key = lends_key ? request.caller().provider_credential() : upstream.api_key(),
+       .dialect = upstream.dialect(),
+       .drop_credential = request.caller().key_is_credential()});
 }
 
 // Returns the body of a 200 answer; else an empty string.
@@ -174,6 +177,18 @@ bool IsTranslated(const RequestContext& request, std::string_view model) {
   return serves(/*gemini=*/false) && !serves(/*gemini=*/true);
 }
 
+// True if the servers of other APIs that serve the model list it, or list nothing.
+Task<bool> IsListed(RequestContext& request, std::string_view model) {
+  std::vector<upstream::ListedModel> all;
+  for (const auto& upstream : request.targets().upstreams->all()) {
+    if (upstream->dialect() == dialect::form::Api::kGemini || !upstream->Serves(model)) continue;
+    co_await AddModelsOf(request, *upstream, all);
+  }
+  const bool is_there = std::any_of(
+      all.begin(), all.end(), [&](const upstream::ListedModel& each) { return each.id == model; });
+  co_return all.empty() || is_there;
+}
+
 class OneModelHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
@@ -181,8 +196,13 @@ class OneModelHandler final : public Handler {
     const bool is_local =
         request.environment().service.ServesLocal(model) ||
         (HasLocalEmbeddings(request) && request.environment().options.embeddings->Serves(model));
-    const bool is_gemini = request.kind().dialect == dialect::form::Api::kGemini;
-    if (is_gemini && request.caller().MayUse(model) && (is_local || IsTranslated(request, model))) {
+    const bool is_gemini =
+        request.kind().dialect == dialect::form::Api::kGemini && request.caller().MayUse(model);
+    bool is_known = is_gemini && is_local;
+    if (is_gemini && !is_local && IsTranslated(request, model)) {
+      is_known = co_await IsListed(request, model);
+    }
+    if (is_known) {
       Response response{.body = upstream::GeminiModel(model)};
       co_await request.Reply(std::move(response));
     } else if (!request.targets().upstreams->empty() && !is_local) {

@@ -131,12 +131,16 @@ Task<Result<void>> RequestContext::Scan() {
                          IsGemini(place_.route) ? place_.argument : std::string(), body_);
   }
   const Result<void> scanned = co_await body_.Scan(work_);
-  if (!scanned || !IsGemini(place_.route)) co_return scanned;
-  // The path says what the bodies of other dialects say.
+  if (!scanned || kind_.dialect != dialect::form::Api::kGemini) co_return scanned;
   upstream::BodyScan scan = body_.scan();
-  scan.model = place_.argument;
-  scan.model_begin = scan.model_end = 0;
-  scan.stream = place_.route == Route::kStreamContent;
+  if (IsGemini(place_.route)) {
+    // The path says what the bodies of other dialects say.
+    scan.model = place_.argument;
+    scan.model_begin = scan.model_end = 0;
+    scan.stream = place_.route == Route::kStreamContent;
+  } else if (constexpr std::string_view kNames = "models/"; scan.model.starts_with(kNames)) {
+    scan.model.erase(0, kNames.size());  // what is asked for an explicit cache
+  }
   body_.TakeScan(std::move(scan));
   co_return scanned;
 }

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 #include "base/base64.h"
+#include "base/clock.h"
 #include "gateway/dialect/gemini/call_signature.h"
 #include "gateway/dialect/request_translator.h"
 
@@ -218,6 +221,81 @@ TEST(GeminiRequestTest, PathsOfBothKinds) {
   EXPECT_EQ(GeminiPath({.model = "m", .stream = false}), "/v1beta/models/m:generateContent");
   EXPECT_EQ(GeminiPath({.model = "m", .stream = true}),
             "/v1beta/models/m:streamGenerateContent?alt=sse");
+  EXPECT_EQ(GeminiPath({.model = "a/../b?x HTTP/1.1\r\nH: \"", .stream = false}),
+            "/v1beta/models/a%2F..%2Fb%3Fx%20HTTP%2F1.1%0D%0AH%3A%20%22:generateContent");
+}
+
+TEST(GeminiRequestTest, ManyCallsInOneTurnTakeTimeByTheirNumber) {
+  std::string calls;
+  std::string results;
+  std::string chat_calls;
+  std::string chat_results;
+  constexpr int kCalls = 20'000;
+  for (int i = 0; i < kCalls; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    const std::string name = "f" + std::to_string(i);
+    const std::string back = "f" + std::to_string(kCalls - 1 - i);
+    calls += comma + R"({"functionCall":{"name":")" + name + R"("}})";
+    results += comma + R"({"functionResponse":{"name":")" + back + R"(","response":{}}})";
+    chat_calls += comma + R"({"id":"c)" + name + R"(","type":"function","function":{"name":")" +
+                  name + R"(","arguments":""}})";
+    chat_results += R"(,{"role":"tool","tool_call_id":"c)" + back + R"(","content":"r"})";
+  }
+  const std::string body = R"({"contents":[{"parts":[{"text":"Q"}]},{"role":"model","parts":[)" +
+                           calls + R"(]},{"parts":[)" + results + "]}]}";
+  const std::string chat = R"({"model":"m","messages":[{"role":"user","content":"Q"},)"
+                           R"({"role":"assistant","tool_calls":[)" +
+                           chat_calls + "]}" + chat_results + "]}";
+  const auto began = SteadyClock::now();
+  EXPECT_EQ(Chat(body)["messages"].back()["tool_call_id"], "call_0");
+  EXPECT_EQ(Gemini(chat)["contents"].size(), 3U);
+  // A search through all calls for each result takes ten times as long.
+  EXPECT_LT(SteadyClock::now() - began, std::chrono::seconds(5));
+}
+
+TEST(GeminiRequestTest, WhateverABodyHoldsItIsTranslatedOrRefused) {
+  const std::string seeds[] = {
+      R"({"contents":[{"role":"user","parts":[{"text":"a\u00e9"},{"inlineData":{"mimeType":
+      "image/png","data":"AA=="}},{"fileData":{"fileUri":"u"}}]},{"role":"model","parts":[
+      {"functionCall":{"name":"f","args":{"x":1}},"thoughtSignature":"a3ZnYXRlLQ=="}]},{"parts":[
+      {"functionResponse":{"name":"f","response":{"output":"r"},"parts":[{"text":"p"}]}}]}]})",
+      R"({"contents":[{"parts":[{"text":"Q"}]}],"tools":[{"functionDeclarations":[{"name":"f",
+      "parameters":{"type":"OBJECT","properties":{"a":{"type":"STRING","nullable":true}}}}]},
+      {"googleSearch":{}}],"toolConfig":{"functionCallingConfig":{"mode":"ANY"}},
+      "generationConfig":{"thinkingConfig":{"thinkingBudget":9},"stopSequences":["x"],
+      "responseMimeType":"application/json","responseSchema":{"anyOf":[{"type":"NUMBER"}]}}})"};
+  std::mt19937 random(7);
+  const std::string bytes =
+      "{}[]\":,\\0-1eTtnu/ \x80"
+      "a";
+  for (int i = 0; i < 30'000; ++i) {
+    std::string body = seeds[i % 2];
+    for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes) {
+      const size_t at = random() % body.size();
+      const char byte = bytes[random() % bytes.size()];
+      switch (random() % 3) {
+        case 0:
+          body[at] = byte;
+          break;
+        case 1:
+          body.erase(at, 1 + random() % 8);
+          break;
+        default:
+          body.insert(at, 1, byte);
+      }
+      if (body.empty()) body = "{";
+    }
+    for (const Dialect to : {Dialect::kChatCompletions, Dialect::kResponses, Dialect::kMessages}) {
+      const auto made = FromGemini(body, to);
+      if (made) {
+        EXPECT_FALSE(json::parse(made->body, nullptr, false).is_discarded()) << body;
+      } else {
+        EXPECT_TRUE(made.error().code == ErrorCode::kInvalidArgument ||
+                    made.error().code == ErrorCode::kUnsupported)
+            << made.error().ToString();
+      }
+    }
+  }
 }
 
 }  // namespace
