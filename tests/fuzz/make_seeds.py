@@ -177,6 +177,14 @@ OUTLINES = [json.dumps({
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1.0}"}}
 IMAGE = {"type": "base64", "media_type": "image/png", "data": "AA=="}
 TRANSLATED = [json.dumps(body).encode() for body in (
+    {"systemInstruction": {"parts": [{"text": "s"}]}, "contents": [
+        {"parts": [{"text": "u"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1.0}},
+                                     "thoughtSignature": "a3ZnYXRlLQ=="}]},
+        {"parts": [{"functionResponse": {"name": "f", "response": {"output": "t"}}}]}],
+     "tools": [{"functionDeclarations": [{"name": "f", "parameters": {
+         "type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": True}}}}]}],
+     "generationConfig": {"topK": 3, "thinkingConfig": {"thinkingBudget": 9}}},
     {"model": "m", "messages": [
         MESSAGES[0], {"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]},
