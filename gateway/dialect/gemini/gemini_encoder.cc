@@ -22,6 +22,12 @@ using reply::ReplyOptions;
 
 namespace {
 
+// A chunk without a word. Google's client for Python takes a comment for an answer that is no JSON.
+constexpr std::string_view kPing =
+    "data: "
+    "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}],\"role\":\"model\"},\"index\":0}]}"
+    "\n\n";
+
 // Calls end an answer as any text does.
 std::string_view ReasonName(FinishReason reason) {
   switch (reason) {
@@ -42,6 +48,8 @@ class GeminiEncoder final : public ReplyEncoder {
     for (int i = 0; i < options_.num_choices; ++i) seals_.emplace_back();
     for (int i = 0; i < options_.num_choices; ++i) calls_.emplace_back();
   }
+
+  std::string_view ping() const override { return kPing; }
 
   void OnStart(const form::PromptUsage& usage, std::string&) override {
     stats_.num_prompt_tokens = usage.num_prompt_tokens;

@@ -106,6 +106,13 @@ TEST(GeminiEncoderTest, AnErrorInAStream) {
   EXPECT_EQ(event["error"]["status"], "UNAVAILABLE");
 }
 
+TEST(GeminiEncoderTest, APingIsAChunkWithoutAWord) {
+  const auto encoder = MakeGeminiEncoder({.dialect = form::Dialect::kGemini, .stream = true});
+  const std::vector<json> events = Events(std::string(encoder->ping()));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0]["candidates"][0]["content"]["parts"][0]["text"], "");
+}
+
 TEST(GeminiEncoderTest, CountsOfTokens) {
   EXPECT_EQ(json::parse(EncodeTotalTokens(5))["totalTokens"], 5);
 }
