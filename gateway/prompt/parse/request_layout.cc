@@ -107,6 +107,7 @@ class RequestLayoutReader {
 
   bool Model(uint32_t begin, std::string_view raw) {
     const std::optional<Span> value = scanner_.Value();
+    layout_.model.clear();  // the body's own counts
     if (!value || !DecodeString(value->In(body_), layout_.model)) return false;
     layout_.parameters.push_back({std::string(raw), {begin, value->end}, *value, {}});
     return true;

@@ -276,6 +276,13 @@ TEST(RequestLayout, AListThatBeginsAsOneBeforeReadsAsIfItWereNew) {
   }
 }
 
+TEST(RequestLayout, AModelInTheBodyCounts) {
+  SegmentMemo memo(1024);
+  const std::string_view body = R"({"model":"a","messages":[{"role":"user","content":"hi"}]})";
+  EXPECT_EQ(ReadRequestLayout(Endpoint::kChatCompletions, body, memo, "a")->model, "a");
+  EXPECT_EQ(ReadRequestLayout(Endpoint::kChatCompletions, body, memo, "b")->model, "a");
+}
+
 TEST(RequestLayout, OfGeminiInBothSpellings) {
   for (const std::string_view name : {"systemInstruction", "system_instruction"}) {
     const std::string body =
