@@ -141,7 +141,7 @@ void PrintNext(const FirstConfig& first, const std::string& file) {
   fmt::print("\nNext:\n  kvgate serve --config {}\n", Quoted(file));
   if (first.agent == nullptr) {
     fmt::print(
-        "and point a client at it: http://127.0.0.1:8080 for Anthropic's SDKs,\n"
+        "and point a client at it: http://127.0.0.1:8080 for Anthropic's and Google's SDKs,\n"
         "http://127.0.0.1:8080/v1 for OpenAI's; or, in another terminal: kvgate run -- COMMAND\n");
     return;
   }
