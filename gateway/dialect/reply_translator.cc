@@ -20,6 +20,7 @@ using translate::RawObject;
 using translate::ReplyWriter;
 using translate::ToError;
 using translate::UpstreamReply;
+
 namespace {
 
 using form::Dialect;

@@ -24,6 +24,7 @@ using translate::RawJson;
 using translate::RawObject;
 using translate::RequestForm;
 using translate::WrongShape;
+
 namespace {
 
 using form::Dialect;
@@ -78,6 +79,9 @@ constexpr double kBytesPerToken = 3.3;
 constexpr int64_t kMediaTokens = 1600;
 
 bool IsMedia(const RawObject& object) {
+  for (const std::string_view name : {"inlineData", "inline_data", "fileData", "file_data"}) {
+    if (object[name]) return true;
+  }
   const RawObject source(object["source"]);
   return source.String("type") == "base64" || source.String("type") == "url";
 }
@@ -93,7 +97,8 @@ void Weigh(const RawJson& value, size_t& text_bytes, int64_t& num_media) {
       return;
     }
     for (const auto& [name, member] : object.members()) {
-      if (name == "cache_control" || name == "signature") continue;
+      const bool is_sealed = name == "signature" || name == "thoughtSignature";
+      if (name == "cache_control" || is_sealed) continue;
       Weigh(member, text_bytes, num_media);
       text_bytes += name == "type" || name == "text" || name == "role" ? 2 : name.size() + 3;
     }
@@ -144,7 +149,7 @@ Result<int64_t> EstimateTokens(std::string_view body) {
   size_t text_bytes = 0;
   int64_t num_media = 0;
   for (const std::string_view name :
-       {"tools", "system", "messages", "systemInstruction", "contents"}) {
+       {"tools", "system", "messages", "systemInstruction", "system_instruction", "contents"}) {
     Weigh(object[name], text_bytes, num_media);
   }
   return static_cast<int64_t>(static_cast<double>(text_bytes) / kBytesPerToken) +

@@ -18,7 +18,10 @@ constexpr double kNanodollars = 1e9;
 constexpr std::string_view kDirect = "direct";
 constexpr std::string_view kOracle = "oracle";
 
-bool HasPrompt(Endpoint endpoint) { return dialect::form::IsGeneration(endpoint); }
+// Gemini's bodies name no model, and no cache here knows its order.
+bool HasPrompt(Endpoint endpoint) {
+  return dialect::form::IsGeneration(endpoint) && endpoint != Endpoint::kGenerateContent;
+}
 
 // Anthropic and OpenAI speak one dialect each; other providers accept either.
 Result<void> CheckDialect(const TraceRequest& request, const std::string& provider) {

@@ -164,8 +164,8 @@ bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFie
 
 std::optional<dialect::form::Endpoint> PromptEndpoint(std::string_view name) {
   using dialect::form::Endpoint;
-  for (const Endpoint endpoint : {Endpoint::kChatCompletions, Endpoint::kResponses,
-                                  Endpoint::kMessages, Endpoint::kGenerateContent}) {
+  for (const Endpoint endpoint :
+       {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
     if (ledger::EndpointName(endpoint) == name) return endpoint;
   }
   return std::nullopt;

@@ -37,6 +37,7 @@ using translate::TargetTraits;
 using translate::TtlOf;
 using translate::Turn;
 using translate::WrongShape;
+
 namespace {
 
 using form::JsonWriter;

@@ -14,6 +14,7 @@ using translate::ReadError;
 using translate::ReplyUsage;
 using translate::ReplyWriter;
 using translate::UpstreamReply;
+
 namespace {
 
 using form::FinishReason;

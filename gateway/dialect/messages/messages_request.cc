@@ -41,6 +41,7 @@ using translate::ToolForm;
 using translate::TtlOf;
 using translate::Turn;
 using translate::WrongShape;
+
 namespace {
 
 using form::JsonWriter;

@@ -12,6 +12,7 @@ using translate::RawObject;
 using translate::ReadError;
 using translate::ReplyWriter;
 using translate::UpstreamReply;
+
 namespace {
 
 using form::FinishReason;

@@ -40,6 +40,7 @@ using translate::TargetTraits;
 using translate::TtlOf;
 using translate::Turn;
 using translate::WrongShape;
+
 namespace {
 
 using form::JsonWriter;

@@ -80,8 +80,8 @@ std::string_view Unquoted(std::string_view value) {
 class Reader {
  public:
   Reader(std::string_view body, JsonScanner& scanner, ReadObject& object,
-         std::vector<ReadObject>* blocks)
-      : body_(body), scanner_(scanner), object_(object), blocks_(blocks) {}
+         std::vector<ReadObject>* blocks, BlockForm form)
+      : body_(body), scanner_(scanner), object_(object), blocks_(blocks), form_(form) {}
 
   std::string Run() {
     scanner_.Peek();
@@ -94,13 +94,15 @@ class Reader {
 
  private:
   bool Member(const JsonScanner::Name& name) {
-    const Field field = FieldOf(name.span.In(body_));
+    Field field = FieldOf(name.span.In(body_));
+    const bool has_parts = form_ == BlockForm::kParts;
+    if (!has_parts && (field == kParts || field == kThought)) field = kOther;
     if (field != kOther && seen_.test(field)) {
       why_ = "twice the member \"" + std::string(kFieldNames[field]) + "\"";
       return false;
     }
     if (field != kOther) seen_.set(field);
-    const bool is_list = field == kContent || (field == kParts && !object_.has_content);
+    const bool is_list = field == (has_parts ? kParts : kContent);
     if (is_list && blocks_ != nullptr && scanner_.Peek() == '[') return Blocks();
     const std::optional<Span> value = scanner_.Value();
     if (!value) return false;
@@ -111,7 +113,7 @@ class Reader {
     }
     if (!Lifted(field, name, *value)) {
       kept_ = true;
-      if (field == kOther) KeepPart(name.span.In(body_), *value);
+      if (has_parts && field == kOther) KeepPart(name.span.In(body_), *value);
       Keep(field, *value);
     }
     return true;
@@ -126,7 +128,7 @@ class Reader {
         why_ = "a content that is no list of objects";
         return false;
       }
-      why_ = ReadElement(body_, scanner_, blocks_->emplace_back(), nullptr);
+      why_ = ReadElement(body_, scanner_, blocks_->emplace_back(), nullptr, form_);
       return why_.empty();
     });
     object_.blocks = {begin, scanner_.at()};
@@ -169,6 +171,7 @@ class Reader {
   JsonScanner& scanner_;
   ReadObject& object_;
   std::vector<ReadObject>* blocks_;
+  const BlockForm form_;
   std::bitset<kOther> seen_;
   bool kept_ = false;  // a member that is not lifted out has been seen
   std::string why_;
@@ -177,8 +180,8 @@ class Reader {
 }  // namespace
 
 std::string ReadElement(std::string_view body, JsonScanner& scanner, ReadObject& object,
-                        std::vector<ReadObject>* blocks) {
-  return Reader(body, scanner, object, blocks).Run();
+                        std::vector<ReadObject>* blocks, BlockForm form) {
+  return Reader(body, scanner, object, blocks, form).Run();
 }
 
 std::optional<Breakpoint> ReadBreakpoint(std::string_view name, std::string_view value) {

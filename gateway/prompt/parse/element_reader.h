@@ -2,6 +2,7 @@
 // members that matter here as spans. It knows no dialect. Pure; may be called from any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,18 +23,22 @@ struct ReadObject {
   Span blocks;                             // content, if it is a list of objects
   bool has_content = false;
   bool has_tool_calls = false;
-  std::string_view part;  // of Gemini: the member that says what it is, "functionCall"
+  std::string_view part;    // of Gemini: the member that says what it is, "functionCall"
   bool is_thought = false;  // of Gemini: its text is the model's thought
   std::optional<Breakpoint> breakpoint;
   Span breakpoint_span;
   Span source_span;
 };
 
-// Reads the object in front of the scanner. If its content (Gemini's: its parts) is a list of
-// objects, they are added to `blocks`; if `blocks` is null, the content is not read. Returns an
-// empty string on success, else the reason for the failure.
+// Where an object holds its blocks, and how a block says what it is: a list `content` of objects
+// with a `type`, or Gemini's list `parts` of objects with a telling member.
+enum class BlockForm : uint8_t { kContent, kParts };
+
+// Reads the object in front of the scanner. Objects in its list of blocks are added to `blocks`; if
+// that is null, the list is not read. Returns an empty string on success, else the reason for the
+// failure.
 std::string ReadElement(std::string_view body, JsonScanner& scanner, ReadObject& object,
-                        std::vector<ReadObject>* blocks);
+                        std::vector<ReadObject>* blocks, BlockForm form = BlockForm::kContent);
 
 // Parses the cache breakpoint that a member states; nullopt if the name or the form is not one.
 std::optional<Breakpoint> ReadBreakpoint(std::string_view name, std::string_view value);

@@ -21,8 +21,12 @@ constexpr std::string_view kSource = "prompt.layout";
 struct Fields {
   std::string_view system;    // empty: the system prompt stands among the messages
   std::string_view messages;  // the list of turns
-  // Another spelling of `system`. Where there is one, that is one object with parts, as a turn is.
+  // Another spelling of `system`.
   std::string_view system_too = {};
+  // With parts, the system prompt is one object, as a turn is, and a turn without a role is the
+  // user's.
+  BlockForm form = BlockForm::kContent;
+  bool has_parts() const { return form == BlockForm::kParts; }
 };
 std::optional<Fields> FieldsOf(Endpoint endpoint) {
   switch (endpoint) {
@@ -35,7 +39,7 @@ std::optional<Fields> FieldsOf(Endpoint endpoint) {
       return Fields{"system", "messages"};
     case Endpoint::kGenerateContent:
     case Endpoint::kCountContent:
-      return Fields{"systemInstruction", "contents", "system_instruction"};
+      return Fields{"systemInstruction", "contents", "system_instruction", BlockForm::kParts};
     default:
       return std::nullopt;
   }
@@ -132,7 +136,7 @@ class RequestLayoutReader {
     const bool is_system = !is_tools && field != fields_.messages;
     if (first == '[') {
       read = List(field);
-    } else if (first == '{' && is_system && !fields_.system_too.empty()) {
+    } else if (first == '{' && is_system && fields_.has_parts()) {
       read = Instruction(field);
     } else if (const std::optional<Span> value = scanner_.Value(); value) {
       read = value->In(body_) == "null" || (!is_tools && first == '"');
@@ -150,7 +154,7 @@ class RequestLayoutReader {
   bool Instruction(std::string_view field) {
     ReadObject object;
     blocks_.clear();
-    why_ = ReadElement(body_, scanner_, object, &blocks_);
+    why_ = ReadElement(body_, scanner_, object, &blocks_, fields_.form);
     if (!why_.empty()) return false;
     object.role = {};  // clients write "user" there
     AddElement({Section::kSystem, field, -1, -1}, object, blocks_);
@@ -181,8 +185,9 @@ class RequestLayoutReader {
       ReadObject object;
       blocks_.clear();
       const bool is_turn = field == fields_.messages;
-      why_ = ReadElement(body_, scanner_, object, is_turn ? &blocks_ : nullptr);
+      why_ = ReadElement(body_, scanner_, object, is_turn ? &blocks_ : nullptr, fields_.form);
       if (!why_.empty()) return false;
+      if (is_turn && fields_.has_parts() && object.role.empty()) object.role = "user";
       const Place place = {field == "tools"  ? Section::kTools
                            : !is_turn        ? Section::kSystem
                            : LeadsIn(object) ? Section::kSystem

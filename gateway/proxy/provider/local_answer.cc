@@ -221,8 +221,7 @@ Begun LocalAnswer::Whole(Completion::Output output) {
 }
 
 Result<void> CheckFraming(const RequestContext& request) {
-  const std::string_view query = request::QueryOf(request.head().target);
-  const bool wants_events = query.find("alt=sse") != std::string_view::npos;
+  const bool wants_events = request::QueryValue(request.head().target, "alt") == "sse";
   if (request.place().route != request::Route::kStreamContent || wants_events) return {};
   return MakeError(ErrorCode::kUnsupported, "translate",
                    "streamGenerateContent is answered with events by this model: ask for them by "

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gateway/dialect/form/errors.h"
 #include "gateway/proxy/request/known_targets.h"
+#include "gateway/proxy/request/query.h"
 
 namespace kvgate::proxy::request {
 namespace {
@@ -58,42 +59,41 @@ service::Prompts::Layout ReadAtOnce(service::Prompts* prompts, dialect::form::En
   return layout;
 }
 
-constexpr std::string_view kQueryKey = "key=";
-
-// The key in the query, where Gemini's API takes one; empty: none.
-std::string_view QueryKeyOf(std::string_view target) {
-  if (upstream::KindOf(PathOf(target), false).dialect != dialect::form::Api::kGemini) return {};
-  const size_t question = target.find('?');
-  if (question == std::string_view::npos) return {};
-  for (std::string_view rest = target.substr(question + 1); !rest.empty();) {
-    const std::string_view each = rest.substr(0, rest.find('&'));
-    if (each.starts_with(kQueryKey)) return each.substr(kQueryKey.size());
-    rest.remove_prefix(std::min(each.size() + 1, rest.size()));
+// The credential in a query, where Gemini's API takes one, and the target without it, in which all
+// parameters of that name are left out. Both are empty if there is none.
+struct QueryKey {
+  std::string_view key;
+  std::string target;
+};
+QueryKey QueryKeyOf(std::string_view target) {
+  QueryKey found;
+  std::string_view query = QueryOf(target);
+  if (upstream::KindOf(PathOf(target), false).dialect != dialect::form::Api::kGemini) return found;
+  found.target = target.substr(0, target.find('?'));
+  char joint = '?';
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (PercentDecode(pair.substr(0, equals)) == "key") {
+      if (found.key.empty()) found.key = pair.substr(std::min(equals + 1, pair.size()));
+    } else {
+      found.target.append(1, std::exchange(joint, '&')).append(pair);
+    }
   }
-  return {};
+  if (found.key.empty()) found.target.clear();
+  return found;
 }
 
 // Moves such a key into its header, from which it is read, checked and replaced as any other.
-RequestHead& WithQueryKey(RequestHead& head) {
-  const std::string_view key = QueryKeyOf(head.target);
+// Returns the target without it; empty if there is none.
+std::string MoveQueryKey(RequestHead& head) {
+  QueryKey found = QueryKeyOf(head.target);
   const std::string_view name = upstream::wire::CredentialHeader(dialect::form::Api::kGemini);
-  if (!key.empty() && upstream::wire::FindHeader(head.fields, name).empty()) {
-    head.fields.push_back({.name = name, .value = key});
+  if (!found.key.empty() && upstream::wire::FindHeader(head.fields, name).empty()) {
+    head.fields.push_back({.name = name, .value = found.key});
   }
-  return head;
-}
-
-// Takes it out of the target, which is then passed on; empty if there is none.
-std::string WithoutQueryKey(const RequestHead& head) {
-  const std::string_view key = QueryKeyOf(head.target);
-  if (key.empty()) return {};
-  const size_t begin = static_cast<size_t>(key.data() - head.target.data()) - kQueryKey.size();
-  const size_t end = begin + kQueryKey.size() + key.size();
-  std::string target(head.target.substr(0, begin));
-  const bool is_last = end == head.target.size();
-  target.append(head.target.substr(is_last ? end : end + 1));
-  if (target.ends_with('?') || target.ends_with('&')) target.pop_back();
-  return target;
+  return std::move(found.target);
 }
 
 }  // namespace
@@ -102,8 +102,8 @@ RequestContext::RequestContext(Environment& environment, ResponseSink& sink, Req
                                std::shared_ptr<const Targets> targets, const Caller* caller)
     : environment_(environment),
       sink_(sink),
-      targets_(TargetsFor(std::move(targets), WithQueryKey(head).fields)),
-      target_(WithoutQueryKey(head)),
+      target_(MoveQueryKey(head)),
+      targets_(TargetsFor(std::move(targets), head.fields)),
       head_(std::move(head)),
       kind_(upstream::KindOf(PathOf(head_.target), !Header("anthropic-version").empty())),
       caller_(caller != nullptr ? *caller

@@ -119,8 +119,8 @@ class RequestContext {
  private:
   Environment& environment_;
   ResponseSink& sink_;
+  const std::string target_;  // without a key that stood in the query; empty: as received
   const std::shared_ptr<const Targets> targets_;
-  std::string target_;  // without a key that stood in the query
   RequestHead head_;
   const upstream::PathKind kind_;
   Caller caller_;

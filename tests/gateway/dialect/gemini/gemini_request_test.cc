@@ -217,6 +217,18 @@ TEST(GeminiRequestTest, CountsWhatItIsAskedFor) {
   EXPECT_EQ(CountedRequest("nothing"), "nothing");
 }
 
+TEST(GeminiRequestTest, AnEstimateCountsTextsAndMedia) {
+  const auto estimate = [](const std::string& parts) {
+    return *EstimateTokens(R"({"contents":[{"parts":[)" + parts + "]}]}");
+  };
+  const int64_t text = estimate(R"({"text":")" + std::string(3300, 'a') + R"("})");
+  EXPECT_GT(text, 990);
+  EXPECT_LT(text, 1100);
+  const std::string data(330'000, 'A');
+  EXPECT_LT(estimate(R"({"inlineData":{"mimeType":"image/png","data":")" + data + R"("}})"), 1700);
+  EXPECT_LT(estimate(R"({"text":"a","thoughtSignature":")" + data + R"("})"), 100);
+}
+
 TEST(GeminiRequestTest, PathsOfBothKinds) {
   EXPECT_EQ(GeminiPath({.model = "m", .stream = false}), "/v1beta/models/m:generateContent");
   EXPECT_EQ(GeminiPath({.model = "m", .stream = true}),

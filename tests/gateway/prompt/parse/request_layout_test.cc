@@ -276,6 +276,15 @@ TEST(RequestLayout, AListThatBeginsAsOneBeforeReadsAsIfItWereNew) {
   }
 }
 
+TEST(RequestLayout, PartsAreBlocksWithGeminiAlone) {
+  const std::string_view body =
+      R"({"model":"m","messages":[{"role":"user","parts":[{"text":"p"}],"content":"hi"}]})";
+  const RequestLayout layout = Read(Endpoint::kChatCompletions, body);
+  ASSERT_EQ(layout.segments.size(), 1U);
+  EXPECT_EQ(layout.segments[0].content, Content::kText);
+  EXPECT_EQ(layout.segments[0].text.In(body), "\"hi\"");
+}
+
 TEST(RequestLayout, AModelInTheBodyCounts) {
   SegmentMemo memo(1024);
   const std::string_view body = R"({"model":"a","messages":[{"role":"user","content":"hi"}]})";
@@ -290,7 +299,7 @@ TEST(RequestLayout, OfGeminiInBothSpellings) {
         R"({"role":"model","parts":[{"text":"hm","thought":true},{"text":"a"},)"
         R"({"functionCall":{"name":"f","args":{"text":"x"}},"thoughtSignature":"c2ln"}]},)"
         R"({"parts":[{"functionResponse":{"name":"f","response":{"output":"r"}}}]},)"
-        R"({"role":"user","parts":[{"text":"more"}]}],")" +
+        R"({"parts":[{"text":"more"}]}],")" +
         std::string(name) +
         R"(":{"role":"user","parts":[{"text":"sys"}]},"tools":[{"functionDeclarations":[]}]})";
     SegmentMemo memo(1024);

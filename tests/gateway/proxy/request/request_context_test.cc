@@ -307,6 +307,8 @@ TEST(RequestContextTest, AKeyInGeminisQueryIsACredentialAndNoPartOfTheTarget) {
   for (const auto& [query, left] : {std::pair<std::string, std::string>{"?key=k1", ""},
                                     {"?key=k1&alt=sse", "?alt=sse"},
                                     {"?alt=sse&key=k1", "?alt=sse"},
+                                    {"?k%65y=k1&alt=sse&key=k2", "?alt=sse"},
+                                    {"?key=k1&alt=sse&k%65y=k2&key=k3", "?alt=sse"},
                                     {"?alt=sse&key=k1&a=b", "?alt=sse&a=b"}}) {
     const TestRequest ask{.method = "POST", .path = path + query, .body = "{}"};
     const auto request = proxy.Open(ask, sink);
