@@ -53,12 +53,6 @@ Result<std::string> Write(const TranslateRequestArgs& args, RequestForm& form) {
   return WriteChatRequest(args.target, form);
 }
 
-// The model's name as it stands in a path.
-std::string ModelOf(const RequestForm& form) {
-  const Result<RawJson> model = RawJson::Parse(form.model);
-  return model ? model->String() : std::string();
-}
-
 // Settings that only the engine has. Gemini's own command line sends topK with every request, so
 // that it is left out where it has no place; what changes the kind of answer is refused.
 Result<void> RefuseSamplers(const TranslateRequestArgs& args, RequestForm& form) {
@@ -125,12 +119,12 @@ Result<TranslatedRequest> TranslateRequest(const TranslateRequestArgs& args) {
   KVGATE_TRY_VOID(CheckChoice(form, NameOf(args.to)));
   BoundOutput(args.output, form);
   if (!args.target.samplers) KVGATE_TRY_VOID(RefuseSamplers(args, form));
-  TranslatedRequest made{
-      .path = args.to == Dialect::kGemini
-                  ? gemini::GeminiPath({.model = ModelOf(form), .stream = form.stream})
-                  : std::string(PathOfDialect(args.to)),
-      .stream = form.stream,
-      .include_usage = form.include_usage};
+  TranslatedRequest made{.path = args.to == Dialect::kGemini
+                                     ? gemini::GeminiPath({.model = translate::Meant(form.model),
+                                                           .stream = form.stream})
+                                     : std::string(PathOfDialect(args.to)),
+                         .stream = form.stream,
+                         .include_usage = form.include_usage};
   if (args.from == Dialect::kGemini) made.thoughts = gemini::WantsThoughts(body);
   if (args.from == Dialect::kResponses) made.shape = ShapeOf(body);
   KVGATE_TRY(made.body, Write(args, form));

@@ -267,7 +267,7 @@ class Reader {
       });
       if (effort == "thinking_level_unspecified") return {};
       KVGATE_TRY(form_.effort,
-                 translate::ReadEffort(RawJson::Parse(Quoted(effort)).value_or(RawJson()),
+                 translate::ReadEffort(RawJson::Parse(form_.Quote(effort)).value_or(RawJson()),
                                        Sub(at, level.name)));
     } else if (const Member budget = Either(thinking, "thinkingBudget"); budget) {
       const std::optional<int64_t> tokens = budget.value.Integer();
@@ -393,7 +393,7 @@ class Reader {
     KVGATE_TRY(block.name, NeededString(call, "name", path));
     KVGATE_TRY(block.id, OptionalString(call, "id", path));
     const bool has_id = !block.id.empty() && block.id != "\"\"";
-    if (!has_id) block.id = Quoted(fmt::format("call_{}", num_calls_));
+    if (!has_id) block.id = form_.Quote(fmt::format("call_{}", num_calls_));
     ++num_calls_;
     block.arguments = "{}";
     if (const RawJson args = call["args"]) {
@@ -441,10 +441,10 @@ class Reader {
       is_error = name == "error";
       if (name == "output" || name == "result" || name == "error") {
         if (value.is_string()) return value.text();
-        return Quoted(value.text());
+        return form_.Quote(value.text());
       }
     }
-    return Quoted(response.value().text());
+    return form_.Quote(response.value().text());
   }
 
   static bool IsImage(Literal type) { return type.starts_with("\"image/"); }
@@ -469,12 +469,6 @@ class Reader {
         IsImage(Either(held, "mimeType").value.text()) ? BlockKind::kImage : BlockKind::kFile;
     block.media = Media{.url = uri.value.text()};
     return {};
-  }
-
-  Literal Quoted(std::string_view text) {
-    std::string quoted;
-    form::AppendJsonString(text, quoted);
-    return form_.Keep(std::move(quoted));
   }
 
   std::string_view target_;

@@ -18,6 +18,7 @@ using translate::CannotSay;
 using translate::ChoiceForm;
 using translate::ChoiceMode;
 using translate::Literal;
+using translate::Meant;
 using translate::Media;
 using translate::OutputKind;
 using translate::RawJson;
@@ -33,11 +34,6 @@ namespace {
 using form::JsonWriter;
 
 constexpr std::string_view kDialect = "Gemini";
-
-std::string Meant(Literal literal) {
-  const Result<RawJson> value = RawJson::Parse(literal);
-  return value ? value->String() : std::string();
-}
 
 // Models up to 2.5 take a number of tokens to think, later ones a level.
 struct ThinkingSize {

@@ -20,6 +20,7 @@ using translate::JoinTexts;
 using translate::kSealedItem;
 using translate::LeaveOutTool;
 using translate::Literal;
+using translate::Meant;
 using translate::Media;
 using translate::NeededObject;
 using translate::NeededString;
@@ -67,7 +68,7 @@ class Reader {
         const std::string whole = text ? text->String() : std::string();
         const std::string_view rest = form::WithoutBillingHeader(whole);
         if (rest.empty()) continue;
-        block.text = Quoted(rest);
+        block.text = form_.Quote(rest);
       }
       turn.blocks.push_back(std::move(block));
     }
@@ -219,7 +220,7 @@ class Reader {
     KVGATE_TRY(block.text, OptionalString(object, "content", block.path));
     if (!block.text.empty()) return block;
     form::AddLeftOut("compaction", form_.left_out);
-    block.text = Quoted(form::kSealedCompaction);
+    block.text = form_.Quote(form::kSealedCompaction);
     return block;
   }
 
@@ -270,12 +271,6 @@ class Reader {
     const std::string text = kept.String();
     if (text.starts_with(kSealedItem)) translate::Unseal(text, form_, block);
     return block;
-  }
-
-  Literal Quoted(std::string_view text) {
-    std::string quoted;
-    form::AppendJsonString(text, quoted);
-    return form_.Keep(std::move(quoted));
   }
 
   Result<Media> Source(const RawJson& value, const std::string& path) {
@@ -398,11 +393,6 @@ class Writer {
     json_.Key("cache_control").BeginObject().Key("type").String("ephemeral");
     if (traits_.ttl && ttl_seconds >= form::kLongTtlSeconds) json_.Key("ttl").String("1h");
     json_.EndObject();
-  }
-
-  static std::string Meant(Literal literal) {
-    const Result<RawJson> value = RawJson::Parse(literal);
-    return value ? value->String() : std::string();
   }
 
   // The dialect cannot restrict a choice to several tools, so the other tools are not written.

@@ -130,7 +130,7 @@ class Reader {
     if (block.text == "\"\"") block.text = Texts(item["summary"]);
     if (block.text == "\"\"") {
       form::AddLeftOut(type, form_.left_out);
-      block.text = Quoted(form::kSealedCompaction);
+      block.text = form_.Quote(form::kSealedCompaction);
     }
     Add(Role::kUser, std::move(block));
     return {};
@@ -174,12 +174,6 @@ class Reader {
     return JoinTexts(texts, form_);
   }
 
-  Literal Quoted(std::string_view text) {
-    std::string quoted;
-    form::AppendJsonString(text, quoted);
-    return form_.Keep(std::move(quoted));
-  }
-
   // Data that a Messages provider sealed into the item is unpacked for such a provider. OpenAI's
   // own encrypted content goes to no other provider.
   void Reasoning(const RawObject& item, const std::string& path) {
@@ -188,7 +182,7 @@ class Reader {
     const std::string sealed = item.String("encrypted_content");
     if (!translate::Unseal(sealed, form_, block)) {
       const std::string text = OpenReasoning(sealed);
-      if (!text.empty()) block.text = Quoted(text);
+      if (!text.empty()) block.text = form_.Quote(text);
     }
     Add(Role::kAssistant, std::move(block));
   }

@@ -4,16 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "gateway/dialect/form/json_writer.h"
-
 namespace kvgate::dialect::translate {
 namespace {
-
-Literal Quoted(std::string_view text, RequestForm& form) {
-  std::string quoted;
-  form::AppendJsonString(text, quoted);
-  return form.Keep(std::move(quoted));
-}
 
 // Splits "A:B", of which B may be missing.
 std::pair<std::string_view, std::string_view> Split(std::string_view text) {
@@ -31,14 +23,14 @@ bool Unseal(std::string_view sealed, RequestForm& form, Block& block) {
   };
   if (takes(kSealedThinking)) {
     const auto [signature, text] = Split(sealed);
-    block.signature = Quoted(signature, form);
-    block.text = Quoted(text, form);
+    block.signature = form.Quote(signature);
+    block.text = form.Quote(text);
   } else if (takes(kSealedRedacted)) {
-    block.redacted = Quoted(sealed, form);
+    block.redacted = form.Quote(sealed);
   } else if (takes(kSealedItem)) {
     const auto [id, encrypted] = Split(sealed);
-    block.item_id = Quoted(id, form);
-    if (!encrypted.empty()) block.encrypted = Quoted(encrypted, form);
+    block.item_id = form.Quote(id);
+    if (!encrypted.empty()) block.encrypted = form.Quote(encrypted);
   } else {
     return false;
   }

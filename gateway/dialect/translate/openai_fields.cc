@@ -84,16 +84,10 @@ Result<Block> OpenAiReader::File(const RawObject& part, const std::string& path)
   return block;
 }
 
-Literal OpenAiReader::Quoted(std::string_view text) const {
-  std::string quoted;
-  form::AppendJsonString(text, quoted);
-  return form.Keep(std::move(quoted));
-}
-
 Literal OpenAiReader::Flat(std::string_view space, Literal name) const {
   if (space.empty()) return name;
   const Result<RawJson> text = RawJson::Parse(name);
-  return Quoted(form::FlatName(space, text ? text->String() : std::string()));
+  return form.Quote(form::FlatName(space, text ? text->String() : std::string()));
 }
 
 Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
@@ -162,7 +156,7 @@ Result<ToolForm> OpenAiReader::Custom(const RawObject& tool, const std::string& 
     description += "\n\nThe input is a text that this " + grammar.String("syntax") +
                    " grammar describes:\n" + definition;
   }
-  if (!description.empty()) made.description = Quoted(description);
+  if (!description.empty()) made.description = form.Quote(description);
   made.schema = R"({"type":"object","properties":{"input":{"type":"string"}},)"
                 R"("required":["input"],"additionalProperties":false})";
   return made;

@@ -50,7 +50,6 @@ struct OpenAiReader {
   Result<ToolForm> Function(const RawObject& tool, const std::string& path) const;
   Result<ToolForm> Custom(const RawObject& tool, const std::string& path) const;
   Result<Literal> NameOf(const RawObject& choice, const std::string& path) const;
-  Literal Quoted(std::string_view text) const;
   Result<Block> Part(const RawObject& part, const std::string& path) const;
   Result<Block> Image(const RawObject& part, const std::string& path) const;
   Result<Block> File(const RawObject& part, const std::string& path) const;

@@ -4,10 +4,22 @@
 
 #include <algorithm>
 
+#include "gateway/dialect/form/json_writer.h"
 #include "gateway/dialect/form/left_out.h"
 #include "gateway/dialect/translate/raw_json.h"
 
 namespace kvgate::dialect::translate {
+
+Literal RequestForm::Quote(std::string_view text) {
+  std::string quoted;
+  form::AppendJsonString(text, quoted);
+  return Keep(std::move(quoted));
+}
+
+std::string Meant(Literal literal) {
+  const Result<RawJson> value = RawJson::Parse(literal);
+  return value ? value->String() : std::string();
+}
 
 Error CannotSay(const std::string& path, std::string_view what, std::string_view dialect) {
   return MakeError(
@@ -25,12 +37,7 @@ Error WrongShape(const std::string& path, std::string_view rule) {
 namespace {
 
 // Names are compared decoded, because they may be spelled with escapes.
-bool MeanTheSame(Literal a, Literal b) {
-  if (a == b) return true;
-  const Result<RawJson> first = RawJson::Parse(a);
-  const Result<RawJson> second = RawJson::Parse(b);
-  return first && second && first->String() == second->String();
-}
+bool MeanTheSame(Literal a, Literal b) { return a == b || Meant(a) == Meant(b); }
 
 }  // namespace
 

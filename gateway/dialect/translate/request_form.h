@@ -136,6 +136,8 @@ struct RequestForm {
   std::deque<std::string> made = {};  // generated texts, which are in no body
 
   std::string_view Keep(std::string text) { return made.emplace_back(std::move(text)); }
+  // Keeps the text as a JSON string.
+  Literal Quote(std::string_view text);
 };
 
 // The features of the target that its dialect does not determine.
@@ -153,6 +155,9 @@ struct TargetTraits {
 Error CannotSay(const std::string& path, std::string_view what, std::string_view dialect);
 // The error for a field of the wrong shape.
 Error WrongShape(const std::string& path, std::string_view rule);
+
+// Returns the text of a JSON string, and an empty one for anything else.
+std::string Meant(Literal literal);
 
 // Leaves a tool out and records its type.
 void LeaveOutTool(std::string_view type, RequestForm& form);
