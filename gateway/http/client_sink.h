@@ -53,7 +53,7 @@ class ClientSink final : public proxy::request::ResponseSink {
   socket::Task<bool> WriteRaw(std::string_view bytes);
   // The server gives the request up, or wants its answer to end.
   void Cancel() { SetCancelled(); }
-  void EndAnswer() { TellEnd(); }
+  void EndAnswer() { SetToEnd(); }
   // No more ticks.
   void Stop() { tick_.cancel(); }
 

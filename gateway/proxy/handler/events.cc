@@ -132,8 +132,7 @@ class EventStream {
       : request_(request),
         sink_(request.sink()),
         feed_(feed),
-        reader_(std::move(reader)),
-        watcher_(sink_.signal()) {}
+        reader_(std::move(reader)) {}
   ~EventStream() { sink_.Watch(nullptr); }
 
   // Returns when the client has left, or no more will come.
@@ -148,7 +147,7 @@ class EventStream {
     sink_.Watch(&watcher_);
     while (!sink_.is_gone()) {
       RecordFeed::Reader::Taken taken = reader_->Take();
-      const bool is_last = taken.has_ended || watcher_.is_to_end();
+      const bool is_last = taken.has_ended || sink_.is_to_end();
       bool is_there = co_await SendRecords(std::move(taken));
       if (is_there) is_there = co_await SendDue(is_last);
       if (is_last || !is_there) co_return;
@@ -201,7 +200,7 @@ class EventStream {
   request::ResponseSink& sink_;
   RecordFeed& feed_;
   const std::unique_ptr<RecordFeed::Reader> reader_;
-  request::EndWatcher watcher_;
+  request::Watcher watcher_;
   std::string text_;
   Clock::time_point stats_at_ = Clock::now();
   Clock::time_point stores_at_ = Clock::now();

@@ -318,14 +318,14 @@ Task<bool> RequestRouter::WaitForFlight(route::Route& route) {
   request::ResponseSink& sink = request_.sink();
   participant_ = route.flights().Join(known->prefix, sink.signal().MakeWake(), Clock::now());
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
-  request::EndWatcher watcher(sink.signal());
+  request::Watcher watcher;
   sink.Watch(&watcher);
   while (!participant_->leads() && !participant_->completed() && Clock::now() < until &&
-         !sink.is_gone() && !watcher.is_to_end()) {
+         !sink.is_gone() && !sink.is_to_end()) {
     co_await sink.signal().SleepUntil(until);
   }
   sink.Watch(nullptr);
-  co_return !watcher.is_to_end();
+  co_return !sink.is_to_end();
 }
 
 const Handler& Generation() {

@@ -22,16 +22,18 @@ constexpr size_t kPieceBytes = size_t{256} << 10;
 // A job also waits for the disk, which wakes nobody, so it is asked this often.
 constexpr std::chrono::milliseconds kLongestSleep{200};
 
-// Waits for the job; returns false if the client left first.
+// Waits for the job; returns false if it is to be given up.
 Task<bool> AwaitWarm(RequestContext& request, local::WarmJob& job) {
   request::ResponseSink& sink = request.sink();
   request::Watcher watcher;
   sink.Watch(&watcher);
-  while (!job.Poll() && !sink.is_gone()) {
+  bool is_done = job.Poll();
+  while (!is_done && !sink.is_gone() && !sink.is_to_end()) {
     co_await sink.signal().SleepUntil(SteadyClock::now() + kLongestSleep);
+    is_done = job.Poll();
   }
   sink.Watch(nullptr);
-  co_return !sink.is_gone();
+  co_return is_done && !sink.is_gone();
 }
 
 Task<Result<std::shared_ptr<local::WarmJob>>> StartWarm(RequestContext& request) {
@@ -75,9 +77,7 @@ class WarmHandler final : public Handler {
     }
     const bool is_there = co_await AwaitWarm(request, **job);
     if (!is_there) {
-      const bool is_cancelled = request.sink().is_cancelled();
-      if (!is_cancelled) request.environment().service.metrics().client_disconnects.Add();
-      request.Count(is_cancelled ? 503 : 499);
+      co_await request::GiveUp(request);
       co_return;
     }
     auto said = std::make_shared<Result<std::string>>(

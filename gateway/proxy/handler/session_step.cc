@@ -215,9 +215,9 @@ Task<bool> SessionStep::AwaitFold() {
   sessions.AdmitEvents(*turn_, true);
   const Clock::time_point until =
       Clock::now() + std::chrono::seconds(sessions.summary_wait_seconds());
-  request::EndWatcher watcher(sink.signal());
+  request::Watcher watcher;
   sink.Watch(&watcher);
-  while (!has_ended->load() && Clock::now() < until && !sink.is_gone() && !watcher.is_to_end()) {
+  while (!has_ended->load() && Clock::now() < until && !sink.is_gone() && !sink.is_to_end()) {
     co_await sink.signal().SleepUntil(until);
   }
   sink.Watch(nullptr);
@@ -249,7 +249,7 @@ Task<Result<void>> SessionStep::Hold() {
   request::ResponseSink& sink = request_.sink();
   const Clock::time_point begun = Clock::now();
   const Clock::time_point until = begun + std::chrono::seconds(turn_->ask.wait_seconds);
-  request::EndWatcher watcher(sink.signal());
+  request::Watcher watcher;
   sink.Watch(&watcher);
   std::string other;
   while (true) {
@@ -262,7 +262,7 @@ Task<Result<void>> SessionStep::Hold() {
     other = std::move(outcome.turn);
     // An event that is added to the session is nothing that this request would miss.
     const Clock::time_point end = outcome.is_brief ? std::max(until, begun + kEventTime) : until;
-    const bool may_wait = Clock::now() < end && !sink.is_gone() && !watcher.is_to_end();
+    const bool may_wait = Clock::now() < end && !sink.is_gone() && !sink.is_to_end();
     if (turn_->lock || !may_wait) break;
     co_await sink.signal().SleepUntil(end);
   }

@@ -73,6 +73,8 @@ Task<Result<void>> LocalAnswer::Start() {
   Result<std::unique_ptr<Completion>> completion = start.Take();
   if (!completion) co_return completion.error();
   completion_ = std::move(*completion);
+  // There was nothing to cancel until now.
+  if (request_.sink().is_to_end()) completion_->Cancel();
   co_return Result<void>();
 }
 

@@ -243,6 +243,19 @@ Result<void> AdmitOwnData(RequestContext& request) {
                                 request.environment().options.exchange_log);
 }
 
+Task<void> GiveUp(RequestContext& request) {
+  const ResponseSink& sink = request.sink();
+  if (!sink.is_gone()) {
+    Error error = MakeError(ErrorCode::kCancelled, "proxy",
+                            "The server is stopping; send the request once more.");
+    co_await request.Refuse(std::move(error));
+    co_return;
+  }
+  const bool is_cancelled = sink.is_cancelled();
+  if (!is_cancelled) request.environment().service.metrics().client_disconnects.Add();
+  request.Count(is_cancelled ? 503 : 499);
+}
+
 std::string WithModel(std::string_view target, std::string_view model) {
   const std::string_view path = PathOf(target);
   const size_t colon = path.rfind(':');

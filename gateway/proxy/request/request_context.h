@@ -145,6 +145,10 @@ inline bool ReadsAnswer(RequestContext& request) {
 // the caller's key; an error if it exceeds them.
 Result<void> AdmitOwnData(RequestContext& request);
 
+// Ends a request whose work is no longer waited for, because its client has left or the server
+// wants answers to end.
+Task<void> GiveUp(RequestContext& request);
+
 // A target of Gemini's API with another model in its path.
 std::string WithModel(std::string_view target, std::string_view model);
 // The path of a target, without scheme, host, query and fragment.

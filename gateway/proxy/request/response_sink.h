@@ -11,6 +11,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gateway/proxy/request/response.h"
 #include "gateway/proxy/work/wake_signal.h"
@@ -57,24 +58,9 @@ class Watcher {
   virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}
   // The client has left, or the server gives the request up: nothing more can be sent. Called once.
   virtual void OnGone() {}
-  // The server wants the answer to end soon, with an error that the client can read.
+  // The server wants the answer to end soon, with an error that the client can read. Whoever begins
+  // to watch later is told at once.
   virtual void OnEnd() {}
-};
-
-// Wakes a request that waits for something else than an answer when the server wants it to end.
-class EndWatcher final : public Watcher {
- public:
-  explicit EndWatcher(work::WakeSignal& signal) : signal_(signal) {}
-  bool is_to_end() const { return is_to_end_; }
-
- private:
-  void OnEnd() override {
-    is_to_end_ = true;
-    signal_.Wake();
-  }
-
-  work::WakeSignal& signal_;
-  bool is_to_end_ = false;
 };
 
 class ResponseSink {
@@ -94,10 +80,14 @@ class ResponseSink {
   // True once the server has given the request up.
   const bool& is_cancelled() const { return is_cancelled_; }
   bool is_gone() const { return has_left_ || is_cancelled_; }
+  // True once the server has said that it wants answers to end, which it does not take back.
+  bool is_to_end() const { return is_to_end_; }
   // `watcher` is told about the client until it is replaced; null: nobody is.
   void Watch(Watcher* watcher) {
     watcher_ = watcher;
-    if (watcher != nullptr) OnWatch();
+    if (watcher == nullptr) return;
+    OnWatch();
+    if (is_to_end_) watcher->OnEnd();
   }
 
   // Sends a whole answer. These return false if the client is gone.
@@ -121,7 +111,9 @@ class ResponseSink {
   void TellTick(std::chrono::steady_clock::time_point now) {
     if (watcher_ != nullptr) watcher_->OnTick(now);
   }
-  void TellEnd() {
+  void SetToEnd() {
+    if (std::exchange(is_to_end_, true)) return;
+    signal_.Wake();
     if (watcher_ != nullptr) watcher_->OnEnd();
   }
   bool is_watched() const { return watcher_ != nullptr; }
@@ -144,6 +136,7 @@ class ResponseSink {
   Watcher* watcher_ = nullptr;
   bool has_left_ = false;
   bool is_cancelled_ = false;
+  bool is_to_end_ = false;
 };
 
 }  // namespace kvgate::proxy::request

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/gateway/http/test_server.h"
 
 namespace kvgate::http {
@@ -110,6 +112,20 @@ TEST(ServerTest, AnswersThatAreEndedSayWhyAndCloseTheirConnections) {
   EXPECT_EQ(whole.ReadResponse().status, 503);
   EXPECT_TRUE(test::WaitUntil([&] { return server.server->num_connections() == 0; },
                               "the connections end"));
+}
+
+// An answer may be told to end at any moment, also before the engine has been asked.
+TEST(ServerTest, AnswersAreEndedAtAnyMoment) {
+  for (int i = 0; i < 40; ++i) {
+    TestServer server({.script = {.piece_delay = milliseconds(20), .forever = true}});
+    RawClient client(server.port());
+    ASSERT_TRUE(client.Send(Post("/v1/chat/completions", i % 2 == 0 ? kChat : kChatStream)));
+    std::this_thread::sleep_for(std::chrono::microseconds(60 * i));
+    server.server->BeginDrain();
+    server.server->EndAnswers();
+    ASSERT_TRUE(test::WaitUntil([&] { return server.server->num_connections() == 0; },
+                                "the connection ends"));
+  }
 }
 
 TEST(ServerTest, DestructionCancelsWhatRuns) {

@@ -44,7 +44,7 @@ class TestSink final : public proxy::request::ResponseSink {
   std::optional<size_t> leaves_at = {};  // the piece at which the client leaves
   void Leave() { SetLeft(); }
   void Cancel() { SetCancelled(); }
-  void End() { TellEnd(); }
+  void End() { SetToEnd(); }
 
   upstream::wire::Task<bool> Send(proxy::request::Response response,
                                   proxy::request::ReplyInfo info) override {

@@ -46,16 +46,16 @@ Task<Started> Start(RequestContext& request) {
   co_return answer;
 }
 
-// Waits for the vectors; returns false if the client left first.
+// Waits for the vectors; returns false if they are to be given up.
 Task<bool> Await(RequestContext& request, const EmbeddingAnswer& answer) {
   request::ResponseSink& sink = request.sink();
   request::Watcher watcher;
   sink.Watch(&watcher);
-  while (!answer.is_done() && !sink.is_gone()) {
+  while (!answer.is_done() && !sink.is_gone() && !sink.is_to_end()) {
     co_await sink.signal().SleepUntil(SteadyClock::now() + kLongestSleep);
   }
   sink.Watch(nullptr);
-  co_return !sink.is_gone();
+  co_return answer.is_done() && !sink.is_gone();
 }
 
 Task<Response> Finish(RequestContext& request, EmbeddingAnswer& answer) {
@@ -96,9 +96,7 @@ Task<void> AnswerLocally(RequestContext& request) {
   }
   const bool is_there = co_await Await(request, **answer);
   if (!is_there) {
-    const bool is_cancelled = request.sink().is_cancelled();
-    if (!is_cancelled) request.environment().service.metrics().client_disconnects.Add();
-    request.Count(is_cancelled ? 503 : 499);
+    co_await request::GiveUp(request);
     co_return;
   }
   Response response = co_await Finish(request, **answer);

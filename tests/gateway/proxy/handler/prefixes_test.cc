@@ -55,24 +55,28 @@ TEST(PrefixesTest, WarmingAnswersWhenThePrefillHasEnded) {
   EXPECT_THAT(sink.body, HasSubstr("\"tokens\":70,\"blocks\":2"));
 }
 
-TEST(PrefixesTest, AClientThatLeavesCancelsItsWarming) {
-  TestProxy proxy({.script = {.first_delay = std::chrono::minutes(10)}});
-  TestSink sink(proxy.io());
-  boost::asio::steady_timer timer(proxy.io());
-  std::function<void()> look = [&] {
-    if (proxy.gateway.engine.num_running() == 1) {
-      sink.Leave();
-      return;
-    }
-    timer.expires_after(std::chrono::milliseconds(1));
-    timer.async_wait([&](const auto&) { look(); });
-  };
-  proxy.Serve({.path = "/kvgate/v1/prefixes/warm", .body = kWarm}, sink, look);
-  EXPECT_EQ(sink.status, 0);
-  EXPECT_TRUE(test::WaitUntil([&] { return proxy.gateway.engine.num_cancelled() == 1; },
-                              "it is cancelled"));
-  EXPECT_EQ(proxy.gateway.metrics.client_disconnects.value(), 1u);
-  EXPECT_EQ(proxy.gateway.metrics.requests.With({"/kvgate/v1/prefixes/warm", "499"}).value(), 1u);
+TEST(PrefixesTest, AClientThatLeavesAndAServerThatEndsCancelAWarming) {
+  for (const bool ends : {false, true}) {
+    TestProxy proxy({.script = {.first_delay = std::chrono::minutes(10)}});
+    TestSink sink(proxy.io());
+    boost::asio::steady_timer timer(proxy.io());
+    std::function<void()> look = [&] {
+      if (proxy.gateway.engine.num_running() == 1) {
+        ends ? sink.End() : sink.Leave();
+        return;
+      }
+      timer.expires_after(std::chrono::milliseconds(1));
+      timer.async_wait([&](const auto&) { look(); });
+    };
+    proxy.Serve({.path = "/kvgate/v1/prefixes/warm", .body = kWarm}, sink, look);
+    EXPECT_EQ(sink.status, ends ? 503 : 0);
+    EXPECT_TRUE(test::WaitUntil([&] { return proxy.gateway.engine.num_cancelled() == 1; },
+                                "it is cancelled"));
+    EXPECT_EQ(proxy.gateway.metrics.client_disconnects.value(), ends ? 0u : 1u);
+    const char* const status = ends ? "503" : "499";
+    EXPECT_EQ(proxy.gateway.metrics.requests.With({"/kvgate/v1/prefixes/warm", status}).value(),
+              1u);
+  }
 }
 
 TEST(PrefixesTest, WarmingCountsAgainstTheKeysLimitsAndItsTokensAreCharged) {

@@ -83,6 +83,17 @@ TEST(LocalAnswerTest, AnErrorBehindTheHeadIsTheLastEvent) {
   EXPECT_THAT(asked.sink.body, Not(HasSubstr("[DONE]")));
 }
 
+TEST(LocalAnswerTest, AnEndThatComesBeforeTheEngineIsAskedEndsTheAnswer) {
+  for (const bool stream : {false, true}) {
+    Asked asked({.script = {.piece_delay = milliseconds(5), .forever = true}},
+                {.body = Body(stream)});
+    asked.sink.End();
+    EXPECT_TRUE(asked.Deliver());
+    EXPECT_TRUE(asked.sink.is_complete);
+    EXPECT_THAT(asked.sink.body, HasSubstr("the request was cancelled"));
+  }
+}
+
 TEST(LocalAnswerTest, AnEngineWithoutRoomLeavesTheRequestToTheNextTarget) {
   for (const bool has_next : {true, false}) {
     Asked asked;

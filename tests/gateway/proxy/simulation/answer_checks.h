@@ -127,6 +127,10 @@ class AnswerChecks {
       EXPECT_LE(request.ended_at, *request.client.gone_at + slack)
           << "work went on for a client that had left";
     }
+    if (request.client.told_to_end_at) {
+      EXPECT_LE(request.ended_at, *request.client.told_to_end_at + slack)
+          << "work went on although the server ends";
+    }
   }
 
   static void CheckOrder(const SimulatedRequest& request, const Exchanges& exchanges) {

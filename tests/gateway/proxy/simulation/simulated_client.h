@@ -59,9 +59,9 @@ class SimulatedClient final : public proxy::request::ResponseSink {
   }
   // The server wants to end.
   void End() {
-    if (is_served || !is_watched()) return;
+    if (is_served || told_to_end_at) return;
     told_to_end_at = time_.now();
-    TellEnd();
+    SetToEnd();
   }
 
   upstream::wire::Task<bool> Send(proxy::request::Response response,

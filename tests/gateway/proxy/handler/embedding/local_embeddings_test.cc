@@ -116,15 +116,18 @@ TEST_F(LocalEmbeddingsTest, AFullQueueIsRefusedWithATimeToTryAgain) {
               HasSubstr("try again later"));
 }
 
-TEST_F(LocalEmbeddingsTest, AClientThatLeavesGivesUpItsPlace) {
+TEST_F(LocalEmbeddingsTest, AClientThatLeavesAndAServerThatEndsGiveUpAPlace) {
   Publish();
   TestProxy proxy(Local());
   Json body = {{"model", "made"}, {"input", Json::array()}};
   for (int i = 0; i < 2048; ++i) body["input"].push_back("baba bebe bibi bobo bubu baba bebe bibi");
-  TestSink sink(proxy.io());
-  proxy.Serve({.path = "/v1/embeddings", .body = body.dump()}, sink, [&] { sink.Leave(); });
-  EXPECT_EQ(sink.status, 0);
-  EXPECT_EQ(published_.get()->embedder().Stats().num_waiting, 0u);
+  for (const bool ends : {false, true}) {
+    TestSink sink(proxy.io());
+    proxy.Serve({.path = "/v1/embeddings", .body = body.dump()}, sink,
+                [&] { ends ? sink.End() : sink.Leave(); });
+    EXPECT_EQ(sink.status, ends ? 503 : 0);
+    EXPECT_EQ(published_.get()->embedder().Stats().num_waiting, 0u);
+  }
 }
 
 }  // namespace
