@@ -9,21 +9,19 @@ Usage: tidy.py [ROOT]
 import ast
 import os
 import re
-import stat
 import sys
-from collections import namedtuple
 from pathlib import Path
 
-from tidy_tables import (CLASSES_IN_MANY_SOURCES, CLASSES_OF_MANY_METHODS, FOLDERS_WITHOUT_README,
-                         LARGER_BLOBS, NAMESPACES_OF_OTHERS, PARTS, SOURCES_WITHOUT_TEST,
-                         TEST_FOLDERS_WITH_README, TESTED_ELSEWHERE, TESTS_WITHOUT_SOURCE,
-                         THIRD_PARTY)
+from tidy_tables import (CLASSES_IN_MANY_SOURCES, CLASSES_OF_MANY_METHODS, LARGER_BLOBS,
+                         NAMESPACES_OF_OTHERS, PARTS, SOURCES_WITHOUT_TEST, TESTED_ELSEWHERE,
+                         TESTS_WITHOUT_SOURCE, THIRD_PARTY)
+from tidy_texts import (Finding, check_commented_code, check_pictures, check_readmes,
+                        check_scripts)
 
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
 CLASS_METHODS_MAX = 25  # public and private, without constructors, destructors and operators
-README_LINES_MAX = 60
 BLOB_BYTES_MAX = 300 * 1024
 
 SKIPPED_FOLDERS = {".git", "build", "node_modules", ".cache", ".ccache", "__pycache__"}
@@ -33,8 +31,6 @@ CPP_SUFFIXES = {".cc", ".h", ".cu", ".cuh"}
 CODE_SUFFIXES = CPP_SUFFIXES | {".py", ".sh", ".mjs", ".js", ".ts", ".tsx", ".css", ".cmake"}
 GENERATED = {"gateway/dashboard/web/package-lock.json", "tests/clients/package-lock.json",
              "tests/dashboard/package-lock.json", "LICENSE"}
-
-Finding = namedtuple("Finding", "path line what")
 
 
 class Tree:
@@ -629,50 +625,12 @@ def check_blobs(tree):
             yield Finding(path, 1, f"{size} bytes, at most {largest}")
 
 
-def check_readmes(tree):
-    folders = {path.rsplit("/", 1)[0] for path in tree.code()
-               if "/" in path and Path(path).name != "CMakeLists.txt"}
-    for folder in sorted(folders):
-        mirrored = folder.startswith("tests/") and folder not in TEST_FOLDERS_WITH_README
-        if mirrored or folder in FOLDERS_WITHOUT_README or folder in (".ci", "cmake"):
-            continue
-        if folder + "/README.md" not in tree.known:
-            yield Finding(folder, 1, "has sources and no README.md")
-    for path in tree.files:
-        if path.endswith("/README.md") and len(tree.lines(path)) > README_LINES_MAX:
-            count = len(tree.lines(path))
-            yield Finding(path, README_LINES_MAX, f"{count} lines, at most {README_LINES_MAX}")
-
-
-CODE_IN_COMMENT = re.compile(r"^\s*//\s.*([;{}]|\)\s*\{)\s*$")
-
-
-def check_commented_code(tree):
-    """Two comment lines in a row that end like statements. One alone may be prose or an example."""
-    for path in tree.with_suffix(".cc", ".cu"):
-        lines = tree.lines(path)
-        for index in range(1, len(lines)):
-            if CODE_IN_COMMENT.match(lines[index]) and CODE_IN_COMMENT.match(lines[index - 1]):
-                yield Finding(path, index + 1, "code that is commented out: git remembers it")
-
-
-def check_scripts(tree):
-    for path in tree.files:
-        lines = tree.lines(path)
-        if not lines or not lines[0].startswith("#!"):
-            continue
-        if not (tree.root / path).stat().st_mode & stat.S_IXUSR:
-            yield Finding(path, 1, "starts with #! and is not executable")
-        if "bash" in lines[0] and "set -euo pipefail" not in lines[:30]:
-            yield Finding(path, 1, "a bash script needs set -euo pipefail")
-
-
 RULES = [check_include_direction, check_circles, check_folder_size, check_third_party,
          check_mirror, check_columns,
          check_file_length, check_function_length, check_headers, check_stray_marks,
          check_machine_paths, check_temporary_places, check_one_definition, check_namespaces,
-         check_class_size, check_class_sources, check_blobs, check_readmes, check_commented_code,
-         check_scripts]
+         check_class_size, check_class_sources, check_blobs, check_readmes, check_pictures,
+         check_commented_code, check_scripts]
 
 
 def findings(root):

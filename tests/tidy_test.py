@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import tidy
+import tidy_tables
 
 README = "# folder\n"
 
@@ -19,7 +20,7 @@ class TidyTest(unittest.TestCase):
         for table in ("TESTS_WITHOUT_SOURCE", "SOURCES_WITHOUT_TEST", "TESTED_ELSEWHERE",
                       "FOLDERS_WITHOUT_README", "NAMESPACES_OF_OTHERS", "CLASSES_IN_MANY_SOURCES",
                       "CLASSES_OF_MANY_METHODS"):
-            patch = mock.patch.dict(getattr(tidy, table), clear=True)
+            patch = mock.patch.dict(getattr(tidy_tables, table), clear=True)
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -281,6 +282,15 @@ class TidyTest(unittest.TestCase):
         self.write("tests/store/a_test.cc", "")
         self.assert_found(tidy.check_readmes, "store:1: has sources and no README.md",
                           "engine/README.md:60: 61 lines")
+
+    def test_the_pictures_of_readmes_are_true(self):
+        self.write("engine/pool.h", "class BlockPool {\n  void Acquire();\n};\n")
+        self.write("engine/README.md", "BlockTree\n```mermaid\nA->>B: BlockPool::Acquire\n```\n")
+        self.write("store/README.md",
+                   "x\n```mermaid\nA->>B: BlockPool::Release, BlockTree of the Store\n```\n")
+        self.assert_found(tidy.check_pictures,
+                          "store/README.md:2: a picture names BlockPool::Release",
+                          "store/README.md:2: a picture names BlockTree")
 
     def test_code_in_comments_is_found_and_an_example_is_not(self):
         self.write("a.cc", "// Use: f(1);\n// and then rest.\n\n// g(2);\n// return 3;\n")
