@@ -23,7 +23,8 @@ inline constexpr std::string_view kRules[] = {
     "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
     "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
     "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
-    "thinking_removed", "user_slots",       "system_turn"};
+    "thinking_removed", "user_slots",       "system_turn",
+    "explicit_cache"};
 // One key of an array of tables, such as [[upstream]].
 template <typename Element>
 struct ElementKey {

@@ -133,6 +133,11 @@ void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
   record_.timings.ttft_us = ToMicroseconds(end.first_body);
   record_.timings.total_us = ToMicroseconds(end.ended);
   TakePieces();
+  if (record_.kept) {
+    record_.usage = reply::TokenUsage{
+        .cache_write_tokens = record_.kept->is_written ? record_.kept->num_tokens : 0};
+    record_.usage_unknown.clear();
+  }
   // Called once only, because its conclusions affect later requests.
   if (const auto preparation = std::exchange(preparation_, nullptr);
       preparation && hooks_.complete && !end.superseded) {

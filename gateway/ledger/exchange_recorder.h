@@ -42,6 +42,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   void OnHead(const upstream::ExchangeHead& head) override;
   void OnBody(std::string_view piece) override;
   std::string Explain(const upstream::ExchangeEnd& until_now) override;
+  void OnKept(const upstream::KeptPrefix& kept) override { record_.kept = kept; }
   upstream::ExchangeTotals OnEnd(const upstream::ExchangeEnd& end) override;
 
  private:

@@ -178,6 +178,10 @@ void Ledger::Price(RequestRecord& record) const {
   const PriceRow* const row = RowOf(options_.prices, record);
   if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
   if (!record.cost) return;
+  if (record.kept) {  // no caller has asked for it, so without the gateway it would cost nothing
+    record.cost->nanodollars += RentOf(*row, record.kept->num_tokens, record.kept->seconds);
+    record.cost->uncached_nanodollars = record.cost->direct_nanodollars = 0;
+  }
   if (record.direct_usage) {
     const auto direct = CostOf(*row, *record.direct_usage, record.service_tier);
     if (direct) record.cost->direct_nanodollars = direct->nanodollars;

@@ -162,7 +162,8 @@ void ReadPrices(Fields& fields, PriceRow& row) {
   const auto read = fields.Number("cache_read_factor", kFactorMax);
   const auto write = fields.Number("cache_write_factor", kFactorMax);
   const auto write_1h = fields.Number("cache_write_1h_factor", kFactorMax);
-  if (!input && !output && !read && !write && !write_1h) return;
+  const auto rent_hour = fields.Number("cache_rent_hour_factor", kFactorMax);
+  if (!input && !output && !read && !write && !write_1h && !rent_hour) return;
   const bool is_priced = input || output;
   if (!read || !write || input.has_value() != output.has_value()) {
     fields.Fail(fmt::format(
@@ -172,7 +173,10 @@ void ReadPrices(Fields& fields, PriceRow& row) {
     return;
   }
   row.factors =
-      CacheFactors{.read = *read, .write = *write, .write_long = write_1h.value_or(*write)};
+      CacheFactors{.read = *read,
+                   .write = *write,
+                   .write_long = write_1h.value_or(*write),
+                   .rent_hour = rent_hour.value_or(0)};
   if (!is_priced) return;
   const auto picodollars = [](double dollars) {
     return static_cast<int64_t>(std::llround(dollars * kPicodollars));
@@ -303,6 +307,9 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
       const PriceRow* builtin = Builtin().Find(provider, row.models.front());
       if (builtin == nullptr) continue;
       if (!row.has_rules) row.rules = builtin->rules;
+      if (row.factors && row.factors->rent_hour == 0 && builtin->factors) {
+        row.factors->rent_hour = builtin->factors->rent_hour;
+      }
       row.binds_thinking = row.binds_thinking || builtin->binds_thinking;
       if (row.system_turn == SystemTurn::kNone) row.system_turn = builtin->system_turn;
     }
@@ -344,6 +351,12 @@ std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
               .uncached_nanodollars =
                   ToNanodollars(usage.input_tokens() * prices.input, input_factor) + output,
               .direct_nanodollars = cost};
+}
+
+int64_t RentOf(const PriceRow& row, int64_t num_tokens, int64_t seconds) {
+  if (!row.prices || !row.factors) return 0;
+  const double hours = static_cast<double>(seconds) / 3600;
+  return ToNanodollars(num_tokens * row.prices->input, row.factors->rent_hour * hours);
 }
 
 }  // namespace kvgate::ledger

@@ -79,6 +79,8 @@ struct CacheFactors {
   double read = 1;
   double write = 1;
   double write_long = 1;  // with ttl_long_seconds
+  // An hour of keeping a token in a cache that was made under a name; 0: there are no such caches.
+  double rent_hour = 0;
 };
 
 struct PriceRow {
@@ -133,6 +135,10 @@ class Prices {
 // unknown. The direct cost is the same as the cost.
 std::optional<Cost> CostOf(const PriceRow& row, const reply::TokenUsage& usage,
                            std::string_view tier);
+
+// The price of keeping so many tokens in a cache that was made under a name, in nanodollars; 0 if
+// it is unknown.
+int64_t RentOf(const PriceRow& row, int64_t num_tokens, int64_t seconds);
 
 // Matches "*" with any text and "?" with one character; case-sensitive.
 bool FitsGlob(std::string_view glob, std::string_view text);

@@ -13,6 +13,7 @@
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/reply/usage.h"
 #include "gateway/ledger/segment/record_segment.h"
+#include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/trace_context.h"
 
 namespace kvgate::ledger {
@@ -140,6 +141,8 @@ struct RequestRecord {
   // The source that all of its input counts as, of a request of the gateway's own; empty: it is a
   // client's. It is not stored: the attribution is.
   std::string purpose;
+  // What it has ordered the provider to keep for rent. It is not stored: its cost is.
+  std::optional<upstream::KeptPrefix> kept;
   std::string provider_reason;  // the provider's own reason for a miss
   // The span of the caller that this request belongs to; absent: it named none. It is not stored.
   std::optional<upstream::wire::TraceContext> caller_trace;

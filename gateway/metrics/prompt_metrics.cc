@@ -11,10 +11,14 @@ PromptMetrics::PromptMetrics(Registry& registry)
                                            "Thinking blocks that providers say they dropped.")),
       requests_with_lost_state(registry.AddCounter(
           "kvgate_requests_with_lost_state_total",
-          "Requests sent as received, because what their conversation had sent is not known.")) {
+          "Requests sent as received, because what their conversation had sent is not known.")),
+      explicit_caches(registry.AddCounterFamily(
+          "kvgate_explicit_caches_total",
+          "Caches that a provider keeps under a name, by what became of them.", {"event"})) {
   // The series are there from the start, so that an alert sees the first one.
   prefix_rewrites.With({"client"});
   prefix_rewrites.With({"gateway"});
+  for (const char* event : {"made", "prolonged", "refused", "lost"}) explicit_caches.With({event});
 }
 
 }  // namespace kvgate::metrics

@@ -13,6 +13,7 @@ struct PromptMetrics {
   // Requests of conversations whose earlier requests are not known any more: they went out as
   // received.
   Counter& requests_with_lost_state;
+  CounterFamily& explicit_caches;  // by event: "made", "prolonged", "refused", "lost"
 };
 
 }  // namespace kvgate::metrics

@@ -153,8 +153,7 @@ void NoteHeld(const OptimizeArgs& args, const Draft& draft, const Branch* before
 // Returns true if an edit changes more than where the provider's cache entries end.
 bool ChangesPrefix(const Prepared& prepared) {
   return std::any_of(prepared.edits.begin(), prepared.edits.end(), [](const parse::Edit& edit) {
-    return edit.rule != Rule::kCacheControl && edit.rule != Rule::kBreakpoints &&
-           edit.rule != Rule::kTtlDropped && edit.rule != Rule::kOutputCap;
+    return (parse::Bit(edit.rule) & parse::kPrefixKeepingRules) == 0;
   });
 }
 

@@ -17,6 +17,7 @@
 
 namespace kvgate::service {
 
+using explicit_cache::CacheUse;
 using prompt::parse::Rule;
 
 namespace {
@@ -63,8 +64,12 @@ bool IsSubscribed(std::string_view provider, std::string_view credential,
 class Preparation final : public upstream::ExchangePreparation {
  public:
   // `branches` may be null.
-  Preparation(prompt::Optimizer& optimizer, BranchStore* branches, prompt::Prepared prepared)
-      : optimizer_(optimizer), branches_(branches), prepared_(std::move(prepared)) {}
+  Preparation(prompt::Optimizer& optimizer, BranchStore* branches, prompt::Prepared prepared,
+              std::optional<CacheUse> cache)
+      : optimizer_(optimizer),
+        branches_(branches),
+        prepared_(std::move(prepared)),
+        cache_(std::move(cache)) {}
   // A request that never finished was never answered, so the optimizer forgets it.
   ~Preparation() override { Abandon(); }
   void Abandon() {
@@ -77,6 +82,8 @@ class Preparation final : public upstream::ExchangePreparation {
   Preparation& operator=(const Preparation&) = delete;
 
   const prompt::Prepared& prepared() const { return prepared_; }
+  // Absent: no explicit cache could hold its prefix.
+  const std::optional<CacheUse>& cache() const { return cache_; }
   prompt::Report Finish(const prompt::Optimizer::FinishArgs& args) {
     told_ = true;
     prompt::Report report = optimizer_.Finish(prepared_, args);
@@ -89,6 +96,7 @@ class Preparation final : public upstream::ExchangePreparation {
   prompt::Optimizer& optimizer_;
   BranchStore* const branches_;
   const prompt::Prepared prepared_;
+  const std::optional<CacheUse> cache_;
   std::vector<prompt::diagnose::SourceRun> runs_;
   bool told_ = false;
 };
@@ -270,19 +278,43 @@ Result<std::vector<prompt::parse::Edit>> CapOf(const Prompts::Args& args) {
                     .fixed = WhyFixed(args)});
 }
 
+// Decides whether an explicit cache stands for a part of the request.
+std::optional<CacheUse> UseCache(const Prompts::Args& args, const prompt::OptimizeArgs& asked,
+                                 explicit_cache::ExplicitCaching& caching) {
+  if (args.endpoint != dialect::form::Endpoint::kGenerateContent || args.no_system_turn ||
+      args.is_fixed || args.encoded || !WhyFixed(args).empty() ||
+      (asked.rules_off & prompt::parse::Bit(Rule::kExplicitCache)) != 0) {
+    return std::nullopt;
+  }
+  return caching.Decide({.body = args.body,
+                         .tenant = args.tenant,
+                         .upstream = args.upstream.name,
+                         .provider = args.provider,
+                         .credential = args.credential,
+                         .model = args.model,
+                         .now_us = asked.now_us});
+}
+
 }  // namespace
 
 Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   // The limit is checked first, because a refused request must not be remembered.
-  KVGATE_TRY(const std::vector<prompt::parse::Edit> cap, CapOf(args));
+  KVGATE_TRY(std::vector<prompt::parse::Edit> imposed, CapOf(args));
   Prompt result;
   if (args.endpoint == dialect::form::Endpoint::kCompletions) {  // its prompts are not parsed
     const prompt::parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
-    if (!cap.empty()) result.body = prompt::parse::ApplyEdits(args.body, cap, whole);
+    if (!imposed.empty()) result.body = prompt::parse::ApplyEdits(args.body, imposed, whole);
     return result;
   }
   prompt::OptimizeArgs asked = ArgsOf(args);
-  asked.imposed = cap;
+  std::optional<CacheUse> cache = UseCache(args, asked, explicit_caching_);
+  if (cache) {
+    imposed.insert(imposed.end(), cache->edits.begin(), cache->edits.end());
+    prompt::parse::SortEdits(imposed);
+    result.names_cache = !cache->name.empty();
+    result.order = std::exchange(cache->order, std::nullopt);
+  }
+  asked.imposed = imposed;
   prompt::Prepared prepared = optimizer_.Prepare(asked);
   if (!prepared.recall.empty()) {
     result.recall = RecallOf(prepared, args.tenant);
@@ -301,7 +333,8 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   result.body = std::exchange(prepared.body, std::nullopt);
   result.headers = std::exchange(prepared.headers, {});
   result.preparation =
-      std::make_shared<Preparation>(optimizer_, parts_.branches, std::move(prepared));
+      std::make_shared<Preparation>(optimizer_, parts_.branches, std::move(prepared),
+                                    std::move(cache));
   return result;
 }
 
@@ -310,8 +343,10 @@ void Prompts::Withdraw(upstream::ExchangePreparation& refused) {
 }
 
 void Prompts::NoteRefused(const upstream::ExchangePreparation& refused) {
-  const std::string said =
-      optimizer_.NoteRefused(static_cast<const Preparation&>(refused).prepared());
+  const auto& own = static_cast<const Preparation&>(refused);
+  if (own.cache() && !own.cache()->name.empty()) explicit_caching_.NoteLost(*own.cache());
+  if (!own.prepared().MayBeRefused()) return;
+  const std::string said = optimizer_.NoteRefused(own.prepared());
   if (!said.empty()) KVGATE_LOG(kWarning, "proxy", "{}", said);
 }
 
@@ -378,6 +413,11 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::reply::Reply
                                       .service_tier = record.service_tier,
                                       .counted = runs,
                                       .now_us = WallClock::NowUs()});
+  if (own.cache() && record.usage) {
+    explicit_caching_.NoteAnswer(*own.cache(), {.input_tokens = record.usage->input_tokens(),
+                                                .cached_tokens = record.usage->cache_read_tokens,
+                                                .now_us = WallClock::NowUs()});
+  }
   record.prefix_break = ToRecord(report.prefix_break);
   savings_.Add({.tenant = record.tenant,
                 .model = record.model,

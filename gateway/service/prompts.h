@@ -24,6 +24,7 @@
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
 #include "gateway/service/branch_store.h"
+#include "gateway/service/explicit_cache/explicit_caching.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
 
@@ -62,7 +63,9 @@ class Prompts {
   };
   explicit Prompts(const prompt::Optimizer::Options& options) : Prompts(options, Parts{}) {}
   Prompts(const prompt::Optimizer::Options& options, const Parts& parts)
-      : parts_(parts), optimizer_(WithPast(options, parts)) {}
+      : parts_(parts),
+        optimizer_(WithPast(options, parts)),
+        explicit_caching_(options.prices, parts.metrics) {}
 
   struct Args {
     std::string_view body;  // with its content-encoding removed
@@ -79,7 +82,8 @@ class Prompts {
     std::string_view credential;                 // as sent to the upstream
     bool is_recalled = false;                    // Prompt::recall of an earlier call has been run
     bool is_fixed = false;                       // nothing of this request may be changed
-    bool no_system_turn = false;                 // see OptimizeArgs
+    // The upstream has refused what was added: see OptimizeArgs; no explicit cache is named either.
+    bool no_system_turn = false;
     bool begins_anew = false;                    // see OptimizeArgs
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
@@ -116,8 +120,11 @@ class Prompts {
     std::function<void()> recall;
     // What has to be on disk before the request goes out, or as long as it may wait for that.
     std::optional<BranchStore::Write> write;
-    // If the upstream refuses the request (400), it may take one prepared with `no_system_turn`.
-    bool may_be_refused = false;
+    // If the upstream refuses the request, it may take one prepared with `no_system_turn`.
+    bool may_be_refused = false;  // with a 400
+    bool names_cache = false;     // with a 400, a 403 or a 404
+    // What the provider is to be asked beside the request, if that is answered.
+    std::optional<explicit_cache::CacheOrder> order;
     bool holds = false;        // values of some lines are held back
     std::string conversation;  // its id, in hex
   };
@@ -196,6 +203,7 @@ class Prompts {
 
   const Parts parts_;
   prompt::Optimizer optimizer_;
+  explicit_cache::ExplicitCaching explicit_caching_;
   prompt::diagnose::SlotSavings savings_;
 };
 

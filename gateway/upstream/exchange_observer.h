@@ -85,6 +85,13 @@ struct ExchangeTotals {
   uint64_t output_tokens = 0;
 };
 
+// A prefix that a provider keeps under a name, for rent, as one request has ordered it.
+struct KeptPrefix {
+  int64_t num_tokens = 0;
+  int64_t seconds = 0;      // that it is kept for
+  bool is_written = false;  // the request has written it; else it was prolonged
+};
+
 // Decisions made about a request before it was sent. Opaque to forwarding, which only passes it on.
 class ExchangePreparation {
  public:
@@ -110,6 +117,8 @@ class ExchangeObserver {
   // Called with the next piece of the answer's body, without chunk framing, in its
   // content-encoding, when the piece is on its way to the client.
   virtual void OnBody(std::string_view piece) = 0;
+  // Called at most once, before OnEnd, if the answer says that a prefix is kept.
+  virtual void OnKept(const KeptPrefix& /*kept*/) {}
   // Returns a JSON object that explains the exchange to the caller, for an answer that has almost
   // ended; empty if there is nothing to explain. Called at most once, before OnEnd.
   virtual std::string Explain(const ExchangeEnd& /*until_now*/) { return ""; }

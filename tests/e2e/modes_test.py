@@ -398,7 +398,7 @@ mode = "{mode}"
             told = json.loads(self.explain(*asked, *arguments))
             self.assertIn("tools_order", [edit["rule"] for edit in told["edits"]])
         self.assertEqual(len(self.provider.requests), before)
-        self.assertEqual(len(told["rules"]), 18)
+        self.assertEqual(len(told["rules"]), 19)
         self.assertEqual({rule["name"] for rule in told["rules"] if not rule["on"]},
                          {"volatile_moved", "volatile_held", "reminder_kept", "system_slots",
                           "tool_slots", "user_slots", "system_turn"})

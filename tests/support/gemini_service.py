@@ -128,6 +128,8 @@ class Service:
         if checks_thinking and gemini_dialect.thinks(model, whole):
             preserved_thinking.check_gemini(whole["contents"], model)
         prompt, cached, keep = prompt_cache.gemini_usage(self._store, whole, model, credential)
+        if request.header("x-sim-implicit") == "off":
+            cached = 0  # its own cache is best effort: it misses
         counts = prompt, max(cached, entry["usageMetadata"]["totalTokenCount"] if entry else 0)
         words = int(request.header("x-sim-words", "8"))
         make = gemini_dialect.generate_events if streams else gemini_dialect.generate

@@ -10,7 +10,8 @@ std::string_view RuleName(Rule rule) {
       "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
       "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
       "reminder_kept",    "system_slots",     "tool_slots",      "source_field",   "output_cap",
-      "thinking_removed", "user_slots",       "system_turn"};
+      "thinking_removed", "user_slots",       "system_turn",
+      "explicit_cache"};
   return kNames[static_cast<size_t>(rule)];
 }
 

@@ -35,8 +35,10 @@ enum class Rule : uint8_t {
   // stabilize; it stands here because the numbers of rules are kept on disk
   kUserSlots,   // lines of a conversation's first user text that are known to change
   kSystemTurn,  // lines of the system prompt go out in a turn of its own behind tool results
+  // planner
+  kExplicitCache,  // what a cache of Gemini's holds that was made under a name is named instead
 };
-inline constexpr size_t kNumRules = 18;
+inline constexpr size_t kNumRules = 19;
 std::string_view RuleName(Rule rule);  // "tools_order"
 
 constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
@@ -45,6 +47,12 @@ inline constexpr uint32_t kStabilizeRules = Bit(Rule::kVolatileMoved) | Bit(Rule
                                             Bit(Rule::kReminderKept) | Bit(Rule::kSystemSlots) |
                                             Bit(Rule::kToolSlots) | Bit(Rule::kUserSlots) |
                                             Bit(Rule::kSystemTurn);
+
+// The rules that change how the provider's cache is used, or its answer, but not what the model
+// reads.
+inline constexpr uint32_t kPrefixKeepingRules = Bit(Rule::kCacheControl) | Bit(Rule::kBreakpoints) |
+                                                Bit(Rule::kTtlDropped) | Bit(Rule::kOutputCap) |
+                                                Bit(Rule::kExplicitCache);
 
 // The bytes of `span` are replaced by `bytes`.
 struct Edit {

@@ -151,6 +151,15 @@ void OutgoingRequest::SayHeld() const {
       request.head().request_id, args_.upstream.name());
 }
 
+bool OutgoingRequest::MayBeRefusal(int status) const {
+  constexpr int kBadRequest = 400;
+  constexpr int kForbidden = 403;
+  constexpr int kNotFound = 404;
+  if (status == kBadRequest) return prompt_.may_be_refused || prompt_.names_cache;
+  // A cache that has expired, or that this credential may not read.
+  return prompt_.names_cache && (status == kForbidden || status == kNotFound);
+}
+
 std::shared_ptr<upstream::ExchangePreparation> OutgoingRequest::Withdraw() {
   if (prompt_.preparation) service::Prompts::Withdraw(*prompt_.preparation);
   return prompt_.preparation;

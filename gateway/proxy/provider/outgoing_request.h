@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "gateway/proxy/provider/exchange_account.h"
@@ -22,7 +24,8 @@ class OutgoingRequest {
     upstream::Upstream& upstream;
     std::string model;        // as the upstream knows it
     bool is_renamed = false;  // the body has another name for it
-    // The upstream has refused the request with a turn of the system's own, or its beta header.
+    // The upstream has refused the request with what was added: a turn of the system's own, its
+    // beta header, or the name of an explicit cache.
     bool no_system_turn = false;
   };
   explicit OutgoingRequest(Args args) : args_(std::move(args)) {}
@@ -42,8 +45,13 @@ class OutgoingRequest {
   // The path and query that the request goes out with.
   std::string Target() const;
 
-  // Returns true if the upstream may refuse what was added, and take the rest.
-  bool may_be_refused() const { return prompt_.may_be_refused; }
+  // Returns true if an answer of this status may be to what was added, so that the upstream would
+  // take the rest.
+  bool MayBeRefusal(int status) const;
+  // What the provider is to be asked beside this request, once that is answered.
+  std::optional<service::explicit_cache::CacheOrder> TakeOrder() {
+    return std::exchange(prompt_.order, std::nullopt);
+  }
   // Forgets that the prompt was prepared; returns it for Prompts::NoteRefused.
   std::shared_ptr<upstream::ExchangePreparation> Withdraw();
 

@@ -10,6 +10,7 @@
 #include "gateway/dialect/gemini/gemini_request.h"
 #include "gateway/dialect/messages/messages.h"
 #include "gateway/dialect/request_translator.h"
+#include "gateway/proxy/provider/ordered_cache.h"
 #include "gateway/route/route_table.h"
 
 namespace kvgate::proxy::provider {
@@ -97,8 +98,8 @@ Task<Result<void>> UpstreamAnswer::Send() {
   exchange_.Connect();
   request_.sink().Watch(this);
   const Result<void> started = co_await exchange_.Send(*outgoing_);
-  const bool is_refused = started && exchange_.status() == kBadRequest &&
-                          outgoing_->may_be_refused() && !request_.sink().is_gone();
+  const bool is_refused =
+      started && outgoing_->MayBeRefusal(exchange_.status()) && !request_.sink().is_gone();
   if (!is_refused) co_return started;
   request_.sink().Watch(nullptr);
   co_await outgoing_->GiveBack();
@@ -133,6 +134,7 @@ Task<Begun> UpstreamAnswer::Ask() {
   }
   if (options_.participant != nullptr) options_.participant->Complete(Clock::now());
   if (!started) co_return Failure(started.error());
+  OrderCache();
   // A body that has been sent need not be held during a long answer.
   if (!exchange_.wire()->sending()) outgoing_->Release();
   exchange_.TakeHead();
@@ -147,6 +149,18 @@ Task<Begun> UpstreamAnswer::Ask() {
   is_whole_ = begun.kind == Begun::Kind::kWhole;
   if (begun.kind == Begun::Kind::kLeft) co_return Left();
   co_return begun;
+}
+
+// A prefix that the provider does not take is not kept either.
+void UpstreamAnswer::OrderCache() {
+  std::optional<service::explicit_cache::CacheOrder> order = outgoing_->TakeOrder();
+  if (!order || exchange_.status() / 100 != 2) return;
+  request_.environment().background->Spawn(
+      std::make_shared<OrderedCache>(OrderedCache::Args{.request = request_,
+                                                        .upstream = exchange_.upstream()->name(),
+                                                        .model = model_,
+                                                        .order = *std::move(order)}),
+      request_.sink().executor());
 }
 
 Task<Result<Piece>> UpstreamAnswer::Next() {

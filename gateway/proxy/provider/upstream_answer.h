@@ -45,6 +45,8 @@ class UpstreamAnswer final : public Answer, private request::Watcher {
   // Sends the request and waits for the head of the answer. If the upstream refuses what the
   // gateway has added, the request is sent once more without.
   Task<Result<void>> Send();
+  // Asks the provider to keep the request's prefix, if that pays.
+  void OrderCache();
   // True if the next provider is asked instead of passing this one's answer or failure on.
   bool PassesOn(const Result<void>& started);
   Begun Refuse(const Error& error);

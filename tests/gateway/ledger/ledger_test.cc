@@ -490,6 +490,42 @@ TEST(LedgerTest, AForwardedRequestBecomesARecord) {
   EXPECT_EQ(json["cost"]["nanodollars"], 1000 * 2000 + 10'000);
 }
 
+// What is kept for rent is paid beside the tokens that were written, and nobody would have paid it
+// without the gateway.
+TEST(LedgerTest, APrefixThatIsKeptCostsItsRent) {
+  const Result<Prices> prices = Prices::Parse(
+      R"({"date": "2026-11-28", "providers": {"gemini": [
+        {"models": ["*"], "input": 1, "output": 4, "cache_read_factor": 0.1,
+         "cache_write_factor": 1, "cache_rent_hour_factor": 3, "source": "s", "date": "2026"}]}})",
+      "prices.json");
+  ASSERT_TRUE(prices) << prices.error().detail;
+  for (const bool is_written : {true, false}) {
+    MemoryMetaStore meta;
+    Ledger ledger({.meta = &meta, .prices = *prices});
+    const auto observer = ledger.Begin({.request_id = "id9",
+                                        .received_at = std::chrono::system_clock::now(),
+                                        .upstream = "google",
+                                        .provider = "gemini",
+                                        .method = "POST",
+                                        .path = "/v1beta/cachedContents",
+                                        .model = "gemini-2.5-pro",
+                                        .tenant = "t",
+                                        .key = {},
+                                        .body = "{}",
+                                        .content_encoding = {},
+                                        .purpose = "explicit_cache"});
+    observer->OnSent("{}", "{}");
+    observer->OnKept({.num_tokens = 10'000, .seconds = 600, .is_written = is_written});
+    observer->OnEnd({.status = 200, .error = {}, .num_attempts = 1});
+    const Json json = Json::parse(ledger.Get("id9").value());
+    EXPECT_EQ(json["usage"]["cache_write_tokens"], is_written ? 10'000 : 0);
+    const int64_t written = is_written ? 10'000'000 : 0;
+    EXPECT_EQ(json["cost"]["nanodollars"], written + 5'000'000);
+    EXPECT_EQ(json["cost"]["uncached_nanodollars"], 0);
+    EXPECT_TRUE(json["attribution"].contains("explicit_cache")) << json.dump();
+  }
+}
+
 TEST(LedgerTest, ANameAsLongAsABodyIsCut) {
   MemoryMetaStore meta;
   Ledger ledger({.meta = &meta});

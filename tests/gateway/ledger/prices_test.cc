@@ -261,5 +261,27 @@ TEST(PricesTest, AnOwnRowKeepsTheTurnOfTheBuiltinOne) {
   EXPECT_EQ(prices->Find("anthropic", "claude-opus-5-5")->system_turn, SystemTurn::kClearAt);
 }
 
+TEST(PricesTest, CachesUnderANameCostRentByTheHour) {
+  for (const char* model : {"gemini-2.5-pro", "gemini-3-flash-preview", "gemini-9"}) {
+    EXPECT_GT(Prices::Builtin().Find("gemini", model)->factors->rent_hour, 0) << model;
+  }
+  EXPECT_EQ(Prices::Builtin().Find("anthropic", "claude-opus-5")->factors->rent_hour, 0);
+  // A contract's row keeps the rent of the built-in one, unless it has its own.
+  const PriceFile file(R"({"date": "2026-11-28", "providers": {"gemini": [
+    {"models": ["gemini-2.5-pro"], "input": 1.25, "output": 10, "cache_read_factor": 0.1,
+     "cache_write_factor": 1, "source": "s", "date": "2026-11"},
+    {"models": ["gemini-2.5-flash"], "input": 0.3, "output": 2.5, "cache_read_factor": 0.1,
+     "cache_write_factor": 1, "cache_rent_hour_factor": 2, "source": "s", "date": "2026-11"}]}})");
+  const Result<Prices> prices = Prices::Load(file.path());
+  ASSERT_TRUE(prices) << prices.error().detail;
+  const PriceRow& pro = *prices->Find("gemini", "gemini-2.5-pro");
+  EXPECT_EQ(pro.factors->rent_hour, 3.6);
+  // A million tokens for half an hour, of $4.50 an hour.
+  EXPECT_EQ(RentOf(pro, 1'000'000, 1'800), 2'250'000'000);
+  EXPECT_EQ(prices->Find("gemini", "gemini-2.5-flash")->factors->rent_hour, 2);
+  EXPECT_EQ(RentOf(*Prices::Builtin().Find("gemini", "gemini-2.5-pro"), 1'000, 60), 0)
+      << "its price is not known";
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

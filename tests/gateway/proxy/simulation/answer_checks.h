@@ -128,7 +128,8 @@ class AnswerChecks {
           << "work went on for a client that had left";
     }
     if (request.client.told_to_end_at) {
-      EXPECT_LE(request.ended_at, *request.client.told_to_end_at + slack)
+      EXPECT_LE(request.ended_at,
+                *request.client.told_to_end_at + slack + request.client.reading_time)
           << "work went on although the server ends";
     }
   }
