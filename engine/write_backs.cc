@@ -8,7 +8,7 @@ namespace kvgate::engine {
 using schedule::Sequence;
 
 WriteBacks::WriteBacks(Parts parts)
-    : parts_(std::move(parts)), num_blocks_writing_(parts_.num_blocks.size()) {}
+    : parts_(std::move(parts)), num_blocks_writing_(parts_.groups.size()) {}
 
 // Blocks that wait for the disk cannot be reused, so writes in flight hold at most a quarter of
 // each pool, or one request's blocks.
@@ -17,7 +17,7 @@ bool WriteBacks::Fits(std::span<const tier::WriteItem> items) const {
   std::vector<size_t> wanted = num_blocks_writing_;
   for (const tier::WriteItem& item : items) ++wanted[item.group];
   for (size_t group = 0; group < wanted.size(); ++group) {
-    if (wanted[group] > parts_.num_blocks[group] / 4) return false;
+    if (wanted[group] > parts_.groups[group].pool().num_blocks() / 4) return false;
   }
   return true;
 }
@@ -38,16 +38,10 @@ void WriteBacks::Begin(Sequence& sequence) {
   std::vector<tier::WriteItem> items =
       parts_.scheduler.TakeUnstoredBlocks(sequence, parts_.admission);
   if (items.empty()) return;
-  Entry write{.held = {},
-              .held_windows = parts_.scheduler.HoldWindows(items),
+  Entry write{.held = parts_.scheduler.Hold(sequence, items),
               .num_items = std::vector<size_t>(num_blocks_writing_.size())};
-  size_t num_held = 0;
-  for (const tier::WriteItem& item : items) {
-    ++write.num_items[item.group];
-    if (item.group == 0) num_held = item.depth + size_t{1};
-  }
+  for (const tier::WriteItem& item : items) ++write.num_items[item.group];
   const bool fits = Fits(items);
-  write.held = parts_.scheduler.HoldBlocks(sequence, num_held);
   // The entry exists before the write begins, because the tier reads the blocks that it holds.
   const uint64_t ticket = next_ticket_++;
   const auto entry = writes_.emplace(ticket, std::move(write)).first;
@@ -62,7 +56,7 @@ void WriteBacks::Begin(Sequence& sequence) {
     writes_.erase(entry);
     // With windows the blocks are offered again later, because without them no block behind them
     // could be found. Otherwise a slow disk is not asked twice.
-    if (parts_.scheduler.has_windows()) sequence.num_stored_blocks = num_stored;
+    if (!parts_.groups.windows().empty()) sequence.num_stored_blocks = num_stored;
     return;
   }
   for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {

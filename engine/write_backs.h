@@ -13,6 +13,7 @@
 #include "engine/kv/block_pool.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/tier/kv_group.h"
 #include "engine/tier/write_admission.h"
 
 namespace kvgate::engine {
@@ -23,7 +24,7 @@ class WriteBacks {
     schedule::Scheduler& scheduler;
     tier::DiskTier* disk = nullptr;             // null means that nothing is written
     tier::WriteAdmission* admission = nullptr;  // null means no limit
-    std::vector<uint32_t> num_blocks;           // of each group's pool
+    tier::KvGroups& groups;
   };
   explicit WriteBacks(Parts parts);
 
@@ -40,7 +41,6 @@ class WriteBacks {
   // block_pool.h.
   struct Entry {
     std::vector<kv::BlockRef> held;
-    std::vector<kv::BlockRef> held_windows;
     std::vector<size_t> num_items;  // per group
   };
   void Begin(schedule::Sequence& sequence);

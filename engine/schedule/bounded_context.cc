@@ -16,7 +16,7 @@ int Scheduler::BlocksNeeded(const Sequence& sequence) const {
 
 // Returns how many more tokens fit the sequence's blocks.
 int Scheduler::NumSlotsLeft(const Sequence& sequence) {
-  return static_cast<int>(sequence.blocks.size()) * kKvBlockTokens - sequence.num_slots();
+  return static_cast<int>(sequence.full().blocks.size()) * kKvBlockTokens - sequence.num_slots();
 }
 
 // Drops nothing until the table is full, and then all blocks beyond the bound; see
@@ -43,16 +43,16 @@ void Scheduler::BoundContext(Sequence& sequence) {
 // parents too, so cached blocks cannot be dropped one by one.
 bool Scheduler::Detach(Sequence& sequence) {
   // Throws if memory runs out, because dropping a block later would change the answer.
-  auto fresh = AcquireFresh(static_cast<int>(sequence.blocks.size()), sequence);
+  auto fresh = full_.Acquire(static_cast<int>(sequence.full().blocks.size()), sequence.tenant);
   if (!fresh.has_value()) return false;
   ForgetInFlight(sequence);
-  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
+  for (size_t i = 0; i < sequence.full().blocks.size(); ++i) {
     const int num_tokens =
         std::clamp(sequence.num_slots() - static_cast<int>(i) * kKvBlockTokens, 0, kKvBlockTokens);
-    CopyBlock(sequence.blocks[i].id(), (*fresh)[i].id(), num_tokens);
-    sequence.block_table[i] = (*fresh)[i].id();
+    full_.Copy(sequence.full().blocks[i].id(), (*fresh)[i].id(), num_tokens);
+    sequence.full().block_table[i] = (*fresh)[i].id();
   }
-  std::swap(sequence.blocks, *fresh);
+  std::swap(sequence.full().blocks, *fresh);
   kv::ReleaseLastToFirst(*fresh);
   return true;
 }
@@ -62,15 +62,15 @@ void Scheduler::DropBlock(Sequence& sequence, int index) {
   const auto to_end = [index](auto& items) {
     std::rotate(items.begin() + index, items.begin() + index + 1, items.end());
   };
-  to_end(sequence.blocks);
-  to_end(sequence.block_table);
+  to_end(sequence.full().blocks);
+  to_end(sequence.full().block_table);
   if (!sequence.block_mass.empty()) {
     to_end(sequence.block_mass);
     sequence.block_mass.back() = 0;
   }
   sequence.num_dropped_tokens += kKvBlockTokens;
 #if KVGATE_DEBUG
-  backend_.PoisonKvBlock(arena_, sequence.block_table.back());
+  backend_.PoisonKvBlock(full_.arena(), sequence.full().block_table.back());
 #endif
 }
 

@@ -58,7 +58,7 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
   items.reserve(static_cast<size_t>(plan.num_blocks));
   for (int block = first; block < first + plan.num_blocks; ++block) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
-                     .block = sequence.block_table[static_cast<size_t>(block)]});
+                     .block = sequence.full().block_table[static_cast<size_t>(block)]});
   }
   sequence.restore_compute_seconds = plan.compute_seconds;
   Enter(sequence, Load{.sequence = &sequence}, std::move(items));
@@ -103,8 +103,8 @@ void Restorer::ProbeIfOld(const tier::DiskTier::LoadSpeed& speed,
 // Makes the load's entry before the load starts: a load without an entry would write into blocks
 // that another sequence may have acquired since.
 void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items) {
-  size_t num_held = sequence.blocks.size();  // upper bound, in case the load is given up
-  for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
+  size_t num_held = 0;  // upper bound, in case the load is given up
+  for (const HeldBlocks& held : sequence.held) num_held += held.blocks.size();
   load.held.reserve(num_held);
   load.latency_seconds = LatencySeconds(sequence);
   load.looked_at = Clock::now();
@@ -209,7 +209,7 @@ int Restorer::GiveUp(Sequence& sequence, bool is_late) {
   KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
   const size_t first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
   for (size_t i = first + given_up.num_ok; i < first + given_up.num_begun; ++i) {
-    load->second.held.push_back(std::move(sequence.blocks[i]));
+    load->second.held.push_back(std::move(sequence.full().blocks[i]));
   }
   if (given_up.completes) {
     load->second.sequence = nullptr;
@@ -230,11 +230,9 @@ void Restorer::GiveUpWhole(Sequence& sequence, bool is_late) {
   const auto load = loads_.find(ticket);
   KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
   std::vector<kv::BlockRef>& held = load->second.held;
-  std::ranges::move(sequence.blocks, std::back_inserter(held));
-  sequence.blocks.clear();
-  for (HeldWindow& window : sequence.windows) {
-    std::ranges::move(window.blocks, std::back_inserter(held));
-    window.blocks.clear();
+  for (HeldBlocks& group : sequence.held) {
+    std::ranges::move(group.blocks, std::back_inserter(held));
+    group.blocks.clear();
   }
   if (given_up.completes) {
     load->second.sequence = nullptr;

@@ -35,8 +35,8 @@ class Restorer {
   // there are any, the sequence becomes kRestoring. REQUIRES: the sequence holds the blocks.
   void Begin(Sequence& sequence, int num_on_disk);
 
-  // The same if windows must be loaded with the blocks of group 0: `items` are useful only
-  // together. The last num_blocks of them are group 0's, behind num_computed.
+  // The same if windows must be loaded with the blocks of the full group: `items` are useful only
+  // together. The last num_blocks of them are the full group's, behind num_computed.
   void BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks);
   // Returns true if such a load is worth it; it saves computing num_tokens tokens from
   // first_position on. Records the cost of computing them; if it is not worth it and the last
@@ -56,7 +56,7 @@ class Restorer {
   // the process had no processor, so computing would have made no progress either.
   std::vector<Sequence*> LateSequences(Clock::time_point now, bool has_stepped);
   // Gives up the sequence's load and returns how many of its blocks are in place. The blocks after
-  // them that a reader may still write to are moved out of sequence.blocks and held here.
+  // them that a reader may still write to are moved out of the sequence and held here.
   int GiveUp(Sequence& sequence, bool is_late);
   // The same for a load that is useful only as a whole; none of it is used. Takes all the
   // sequence's blocks.
@@ -71,7 +71,7 @@ class Restorer {
     Sequence* sequence = nullptr;         // null if it was given up
     std::vector<kv::BlockRef> held = {};  // blocks of a load that was given up
     // For a load that is useful only as a whole: the total bytes up to the end of each item, and
-    // how many of the items belong to group 0.
+    // how many of the items belong to the full group.
     std::vector<uint64_t> bytes_until = {};
     int num_blocks = 0;
     double latency_seconds = 0;  // allowed until the first record arrives

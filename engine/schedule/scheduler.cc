@@ -26,24 +26,22 @@ constexpr int kBypassesMax = 16;
 Scheduler::Scheduler(const Options& options, const Parts& parts)
     : options_(options),
       hasher_(parts.hasher),
-      pool_(parts.pool),
-      cache_(parts.cache),
-      host_(parts.host),
+      groups_(parts.groups),
+      full_(parts.groups.full()),
       disk_(parts.disk),
       backend_(parts.backend),
-      arena_(parts.arena),
       costs_(parts.costs),
-      tenant_blocks_max_(std::max(
-          1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * pool_.num_blocks())))),
+      tenant_blocks_max_(std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share *
+                                                                      full_.pool().num_blocks())))),
       bounded_blocks_(options.context_policy == ContextPolicy::kNone
                           ? 0
                           : options.context_policy_tokens / kKvBlockTokens),
-      windows_(parts.windows, parts.disk, parts.backend),
-      restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
+      windows_(parts.groups.windows(), parts.disk),
+      restorer_(parts.disk, parts.costs, full_.block_bytes()) {}
 
 void Scheduler::Add(std::unique_ptr<Sequence>&& sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
-  KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
+  KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(full_.pool().num_blocks()),
                "a sequence that can never fit");
   if (options_.context_policy == ContextPolicy::kLeastAttended) {
     sequence->first_mass_token = bounded_blocks_ * kKvBlockTokens;
@@ -55,6 +53,7 @@ void Scheduler::Add(std::unique_ptr<Sequence>&& sequence) {
 }
 
 void Scheduler::Prepare(Sequence& sequence) {
+  sequence.held.resize(groups_.size());
   sequence.root = hasher_.Root(sequence.salt);
   ComputeKeys(sequence, NumReusableBlocks(sequence));
   sequence.num_cached_at_arrival = CountCachedTokens(sequence);
@@ -78,17 +77,8 @@ int Scheduler::NumReusableBlocks(const Sequence& sequence) const {
 
 // Counts tokens in the pool or the host arena, which cost next to nothing to restore.
 int Scheduler::CountCachedTokens(const Sequence& sequence) const {
-  size_t count = cache_.CountLeading(sequence.keys);
-  while (host_ != nullptr && count < sequence.keys.size() &&
-         host_->Contains(sequence.keys[count])) {
-    ++count;
-  }
-  if (has_windows()) {
-    const int resume_point =
-        windows_.LastResumePoint(sequence.keys, static_cast<int>(count), false);
-    count = static_cast<size_t>(resume_point);
-  }
-  return static_cast<int>(count) * kKvBlockTokens;
+  const auto count = static_cast<int>(full_.CountInMemory(sequence.keys));
+  return windows_.LastResumePoint(sequence.keys, count, false) * kKvBlockTokens;
 }
 
 double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
@@ -107,32 +97,13 @@ double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
   return seconds;
 }
 
-std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
-                                                                 const Sequence& sequence) {
-  std::optional<std::vector<kv::BlockRef>> fresh =
-      pool_.Acquire(static_cast<uint32_t>(count), sequence.tenant);
-  if (host_ != nullptr) host_->BeginCopies();  // of the blocks evicted by Acquire
-#if KVGATE_DEBUG
-  // Poisoned blocks make a read of unwritten KV show as NaN.
-  if (fresh.has_value()) {
-    if (host_ != nullptr) host_->Await(kv::IdsOf(*fresh));
-    for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
-  }
-#endif
-  return fresh;
-}
-
 void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks) {
-  const size_t num_blocks = sequence.blocks.size() + blocks.size();
-  sequence.blocks.reserve(num_blocks);
-  sequence.block_table.reserve(num_blocks);
-  if (bounded_blocks_ > 0) sequence.block_mass.reserve(num_blocks);
-  for (kv::BlockRef& block : blocks) {
-    sequence.block_table.push_back(block.id());
-    sequence.blocks.push_back(std::move(block));
+  if (bounded_blocks_ > 0) {
+    sequence.block_mass.reserve(sequence.full().blocks.size() + blocks.size());
   }
+  sequence.full().Append(std::move(blocks));
   if (bounded_blocks_ > 0 && options_.context_policy == ContextPolicy::kLeastAttended) {
-    sequence.block_mass.resize(sequence.blocks.size(), 0);
+    sequence.block_mass.resize(sequence.full().blocks.size(), 0);
   }
 }
 
@@ -177,12 +148,12 @@ Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   const int num_partial = bounded_blocks_ > 0 && num_reusable == bounded_blocks_ ? 0 : 1;
   const size_t num_tokens = std::min(
       sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + num_partial) * kKvBlockTokens);
-  Hit hit{.match = cache_.Match(sequence.root, sequence.keys,
-                                std::span(sequence.tokens).first(num_tokens))};
+  Hit hit{.match = full_.cache().Match(sequence.root, sequence.keys,
+                                       std::span(sequence.tokens).first(num_tokens))};
   // The host blocks are held from here on, because making room may evict others into the host
   // arena.
-  if (host_ != nullptr) {
-    hit.on_host = host_->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
+  if (full_.host() != nullptr) {
+    hit.on_host = full_.host()->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
     CutToHostSpeed(hit);
   }
   return hit;
@@ -195,8 +166,8 @@ void Scheduler::CutToHostSpeed(Hit& hit) const {
   const CostModel::RestorePlan plan = costs_.PlanRestore(
       {.first_position = static_cast<int>(hit.match.blocks.size()) * kKvBlockTokens,
        .num_blocks = static_cast<int>(hit.on_host.size()),
-       .block_bytes = arena_.block_bytes(),
-       .bytes_ahead = host_->bytes_restoring(),
+       .block_bytes = full_.block_bytes(),
+       .bytes_ahead = full_.host()->bytes_restoring(),
        .bytes_per_second = costs_.host_bytes_per_second()});
   hit.is_cut = plan.num_blocks < static_cast<int>(hit.on_host.size());
   while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
@@ -236,16 +207,16 @@ Scheduler::Admission Scheduler::Admit(Sequence& sequence) {
   }
   if (room == Admission::kAdmitted && has_windows()) room = CheckWindowRoom(sequence);
   if (room != Admission::kAdmitted) return room;
-  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
+  std::optional<std::vector<kv::BlockRef>> fresh = full_.Acquire(num_new, sequence.tenant);
   if (!fresh.has_value()) return Admission::kNoRoom;
   if (has_windows() && !TakeWindows(sequence, hit)) return Admission::kNoRoom;
 
   if (hit.on_host.empty() && hit.num_on_disk == 0 && match.partial) {
-    CopyBlock(match.partial.id(), fresh->front().id(), match.num_partial_tokens);
+    full_.Copy(match.partial.id(), fresh->front().id(), match.num_partial_tokens);
   } else {
     match.num_partial_tokens = 0;
   }
-  cache_.CountUse(match);
+  full_.cache().CountUse(match);
   const int num_partial = match.num_partial_tokens;
   AppendBlocks(sequence, std::move(match.blocks));
   match.blocks.clear();
@@ -257,11 +228,6 @@ Scheduler::Admission Scheduler::Admit(Sequence& sequence) {
   return Admission::kAdmitted;
 }
 
-void Scheduler::CopyBlock(BlockId from, BlockId to, int num_tokens) {
-  if (host_ != nullptr) host_->Await(std::array{from, to});
-  backend_.CopyKvBlock(arena_, from, to, num_tokens);
-}
-
 bool Scheduler::RunsAlone(const Sequence& sequence) const {
   return std::ranges::none_of(running_,
                               [&](const auto& other) { return other->tenant == sequence.tenant; });
@@ -269,15 +235,15 @@ bool Scheduler::RunsAlone(const Sequence& sequence) const {
 
 Scheduler::Admission Scheduler::CheckRoom(const Sequence& sequence, int num_new) const {
   const auto wanted = static_cast<size_t>(num_new);
-  const bool has_quota = tenant_blocks_max_ < pool_.num_blocks();
+  const bool has_quota = tenant_blocks_max_ < full_.pool().num_blocks();
   if (has_quota && !RunsAlone(sequence) &&
-      pool_.num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
+      full_.pool().num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
     return Admission::kOverQuota;
   }
   // Keeps one spare block for each running sequence; otherwise the newcomer would be preempted at
   // once.
-  return wanted + running_.size() > pool_.num_available() ? Admission::kNoRoom
-                                                          : Admission::kAdmitted;
+  return wanted + running_.size() > full_.pool().num_available() ? Admission::kNoRoom
+                                                                 : Admission::kAdmitted;
 }
 
 // Returns true if a running sequence, the leader, will compute the next block soon; the sequence
@@ -345,7 +311,10 @@ void Scheduler::Start(Sequence& sequence, Hit hit) {
   RestoreFromHost(sequence, std::move(hit.on_host));
   // Blocks in use in memory also count as used on disk.
   if (const int num_used = first + num_on_host; disk_ != nullptr && num_used > 0) {
-    disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
+    const auto used = std::span(sequence.keys).first(static_cast<size_t>(num_used));
+    for (const auto& group : groups_.all()) {
+      disk_->Touch(used.subspan(static_cast<size_t>(group->FirstSeen(num_used))), group->index());
+    }
   }
   const int num_known = sequence.num_computed / kKvBlockTokens;
   NoteInFlight(sequence, static_cast<size_t>(num_known));
@@ -368,19 +337,20 @@ void Scheduler::NoteInFlight(const Sequence& sequence, size_t first_block) {
 
 // The copies may still be running when this sequence and others already reference the blocks.
 void Scheduler::RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host) {
-  if (host_ == nullptr) return;
+  if (full_.host() == nullptr) return;
   const auto first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
   const size_t num_shared = first + on_host.size();
   if (!on_host.empty()) {
     const int num_tokens = static_cast<int>(on_host.size()) * kKvBlockTokens;
-    host_->Restore(std::move(on_host),
-                   std::span(sequence.block_table).subspan(first, num_shared - first));
+    full_.host()->Restore(
+        std::move(on_host),
+        std::span(sequence.full().block_table).subspan(first, num_shared - first));
     sequence.num_computed += num_tokens;
     OfferFullBlocks(sequence);
   }
   sequence.copy_ticket =
       std::max(windows_.TicketOf(sequence),
-               host_->TicketOf(std::span(sequence.block_table).first(num_shared)));
+               full_.host()->TicketOf(std::span(sequence.full().block_table).first(num_shared)));
 }
 
 void Scheduler::OnRestored(const tier::Completion& completion) {
@@ -401,7 +371,7 @@ void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
   if (sequence.num_preemptions == 0) sequence.num_disk_tokens = num_tokens;
   sequence.restored_at = Clock::now();
   OfferFullBlocks(sequence);
-  if (has_windows()) windows_.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
+  windows_.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
 }
 
 void Scheduler::GiveUpLateRestores(bool has_stepped) {
@@ -416,21 +386,21 @@ void Scheduler::GiveUpRestore(Sequence& sequence) {
     return AdmitAnew(sequence);
   }
   std::vector<size_t> missing;
-  missing.reserve(sequence.blocks.size());
+  missing.reserve(sequence.full().blocks.size());
   const int num_restored = restorer_.GiveUp(sequence, true);
-  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
-    if (!sequence.blocks[i]) missing.push_back(i);
+  for (size_t i = 0; i < sequence.full().blocks.size(); ++i) {
+    if (!sequence.full().blocks[i]) missing.push_back(i);
   }
   std::optional<std::vector<kv::BlockRef>> fresh;
   try {
-    fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
+    fresh = full_.Acquire(static_cast<int>(missing.size()), sequence.tenant);
   } catch (const std::bad_alloc&) {  // handled as if there were no room
   }
   Continue(sequence, num_restored);
   if (!fresh.has_value()) return Preempt(sequence);
   for (size_t i = 0; i < missing.size(); ++i) {
-    sequence.blocks[missing[i]] = std::move((*fresh)[i]);
-    sequence.block_table[missing[i]] = sequence.blocks[missing[i]].id();
+    sequence.full().blocks[missing[i]] = std::move((*fresh)[i]);
+    sequence.full().block_table[missing[i]] = sequence.full().blocks[missing[i]].id();
   }
 }
 
@@ -457,10 +427,8 @@ void Scheduler::OnComputed(const StepItem& item) {
                                    std::min(num_before, sequence.num_prompt_tokens);
   waiting_.Charge(sequence.tenant, item.num_tokens);
   OfferFullBlocks(sequence);
-  if (has_windows()) {
-    windows_.Offer(sequence, num_before / kKvBlockTokens,
-                   NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens);
-  }
+  windows_.Offer(sequence, num_before / kKvBlockTokens,
+                 NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens);
   BoundContext(sequence);
   // Requests with the same prompt (parallel samples) also need its last, unfinished block.
   if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
@@ -488,14 +456,14 @@ void Scheduler::OfferFullBlocks(Sequence& sequence) {
 
 void Scheduler::OfferBlock(Sequence& sequence, int block) {
   const auto index = static_cast<size_t>(block);
-  const BlockId holder =
-      cache_.InsertFull(ParentKey(sequence, block), sequence.keys[index],
-                        std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
-                        static_cast<uint32_t>(block), sequence.blocks[index].id());
+  const BlockId holder = full_.cache().InsertFull(
+      ParentKey(sequence, block), sequence.keys[index],
+      std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
+      static_cast<uint32_t>(block), sequence.full().blocks[index].id());
   // Another sequence computed the same block with the same bits, so only one is kept.
-  if (holder != sequence.blocks[index].id()) {
-    sequence.blocks[index] = pool_.Share(holder);
-    sequence.block_table[index] = holder;
+  if (holder != sequence.full().blocks[index].id()) {
+    sequence.full().blocks[index] = full_.pool().Share(holder);
+    sequence.full().block_table[index] = holder;
   }
   if (const auto found = in_flight_.find(sequence.keys[index].hash);
       found != in_flight_.end() && found->second == sequence.id) {
@@ -508,15 +476,15 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
-  if (has_windows()) return;  // their blocks are found only when full
+  if (!groups_.shares_partial_blocks()) return;
   // The partial block must follow blocks that the cache has.
   if (sequence.num_offered_blocks < num_full) return;
   const auto index = static_cast<size_t>(num_full);
   try {
-    cache_.InsertPartial(
+    full_.cache().InsertPartial(
         ParentKey(sequence, num_full),
         std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
-        static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+        static_cast<uint32_t>(num_full), sequence.full().blocks[index].id());
   } catch (const std::bad_alloc&) {  // the next request computes those few tokens
   }
 }
@@ -524,9 +492,7 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
 void Scheduler::ReleaseBlocks(Sequence& sequence) {
   OfferPartialBlock(sequence);
   ForgetInFlight(sequence);
-  kv::ReleaseLastToFirst(sequence.blocks);
-  windows_.Release(sequence);
-  sequence.block_table.clear();
+  for (HeldBlocks& held : sequence.held) held.Release();
   sequence.block_mass.clear();
   sequence.num_computed = 0;
   sequence.num_dropped_tokens = 0;
@@ -587,11 +553,11 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
     const auto index = static_cast<size_t>(block);
     // A block that the cache did not take in (its hash or a parent's collides) is not worth a
     // write.
-    if (!pool_.is_marked(sequence.block_table[index])) break;
+    if (!full_.pool().is_marked(sequence.full().block_table[index])) break;
     const bool is_stored = disk_->Contains(sequence.keys[index]);
     // The store could not find the blocks behind a missing one.
     if (!is_stored && admission != nullptr &&
-        !admission->Admit(arena_.block_bytes(), WritePriorityOf(sequence, block))) {
+        !admission->Admit(full_.block_bytes(), WritePriorityOf(sequence, block))) {
       break;
     }
     ++sequence.num_stored_blocks;
@@ -599,27 +565,38 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
       items.push_back({.key = sequence.keys[index],
                        .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
                        .depth = static_cast<uint32_t>(block),
-                       .block = sequence.block_table[index],
+                       .block = sequence.full().block_table[index],
                        .tokens = {sequence.tokens.begin() + block * kKvBlockTokens,
                                   sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
     }
-    if (has_windows()) TakeUnstoredWindows(sequence, block, admission, items);
+    TakeUnstoredWindows(sequence, block, admission, items);
   }
   return items;
 }
 
 tier::WritePriority Scheduler::WritePriorityOf(const Sequence& sequence, int block) const {
-  const BlockId id = sequence.block_table[static_cast<size_t>(block)];
-  if (pool_.priority(id) > 0) return tier::WritePriority::kPinned;
+  const BlockId id = sequence.full().block_table[static_cast<size_t>(block)];
+  if (full_.pool().priority(id) > 0) return tier::WritePriority::kPinned;
   const bool is_stable = (block + 1) * kKvBlockTokens <= sequence.num_stable_tokens;
-  const bool is_worthy = is_stable || pool_.num_uses(id) > 1 || sequence.num_preemptions > 0;
+  const bool is_worthy = is_stable || full_.pool().num_uses(id) > 1 || sequence.num_preemptions > 0;
   return is_worthy ? tier::WritePriority::kWorthy : tier::WritePriority::kCommon;
 }
 
-std::vector<kv::BlockRef> Scheduler::HoldBlocks(const Sequence& sequence, size_t count) {
+std::vector<kv::BlockRef> Scheduler::Hold(const Sequence& sequence,
+                                          std::span<const tier::WriteItem> items) {
   std::vector<kv::BlockRef> held;
-  held.reserve(count);
-  for (size_t i = 0; i < count; ++i) held.push_back(pool_.Share(sequence.blocks[i].id()));
+  size_t num_chained = 0;
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    if (item->group == kv::kFullGroup) {
+      num_chained = std::max(num_chained, item->depth + size_t{1});
+    } else {
+      held.push_back(groups_[item->group].pool().Share(item->block));
+    }
+  }
+  held.reserve(held.size() + num_chained);
+  for (size_t i = 0; i < num_chained; ++i) {
+    held.push_back(full_.pool().Share(sequence.full().blocks[i].id()));
+  }
   return held;
 }
 

@@ -50,7 +50,7 @@
 #include "engine/schedule/waiting_queue.h"
 #include "engine/schedule/window_groups.h"
 #include "engine/tier/disk_tier.h"
-#include "engine/tier/host_tier.h"
+#include "engine/tier/kv_group.h"
 #include "engine/tier/write_admission.h"
 #include "kernels/backend.h"
 
@@ -77,17 +77,13 @@ class Scheduler {
     ContextPolicy context_policy = ContextPolicy::kNone;
     int context_policy_tokens = 0;  // KV tokens that a sequence keeps; 0 means all
   };
-  // All members outlive the scheduler; host and disk may be null.
+  // All members outlive the scheduler; `disk` may be null.
   struct Parts {
     kv::BlockHasher& hasher;
-    kv::BlockPool& pool;
-    kv::PrefixCache& cache;
-    tier::HostTier* host = nullptr;
+    tier::KvGroups& groups;
     tier::DiskTier* disk = nullptr;
     kernels::Backend& backend;
-    kernels::KvArena& arena;
     const CostModel& costs;
-    std::vector<WindowGroups::Group> windows = {};  // KV groups 1, 2, ...
   };
   Scheduler(const Options& options, const Parts& parts);
 
@@ -129,18 +125,15 @@ class Scheduler {
   // disk tier.
   std::vector<tier::WriteItem> TakeUnstoredBlocks(Sequence& sequence,
                                                   tier::WriteAdmission* admission = nullptr);
-  // Returns references to the first `count` blocks of group 0, which a write must hold.
-  std::vector<kv::BlockRef> HoldBlocks(const Sequence& sequence, size_t count);
-  // Returns references to the window blocks among the items.
-  std::vector<kv::BlockRef> HoldWindows(std::span<const tier::WriteItem> items);
+  // Returns references to the blocks that a write of the sequence's items must hold: those of the
+  // items, and the chain before the last. To be released last to first.
+  std::vector<kv::BlockRef> Hold(const Sequence& sequence, std::span<const tier::WriteItem> items);
 
-  bool has_windows() const { return !windows_.empty(); }
   // True if SlideWindows would release blocks that TakeUnstoredBlocks has not seen.
   bool SlidesUnstored(const Sequence& sequence) const {
     return windows_.SlidesBehind(sequence, sequence.num_stored_blocks);
   }
-  // Releases the blocks that have slid out of the windows. To be called after OnComputed, and only
-  // if the model has windows.
+  // Releases the blocks that have slid out of the windows. To be called after OnComputed.
   void SlideWindows(Sequence& sequence) { windows_.Slide(sequence); }
 
   size_t num_waiting() const { return waiting_.size(); }
@@ -152,6 +145,7 @@ class Scheduler {
   std::vector<RequestId> Ids() const;
 
  private:
+  bool has_windows() const { return !groups_.windows().empty(); }
   enum class Admission { kAdmitted, kNoRoom, kOverQuota, kAwaitsAnother };
 
   // The cached prefix of a sequence; the tiers' parts follow each other in the order of the
@@ -179,7 +173,6 @@ class Scheduler {
   Hit FindHit(Sequence& sequence);
   void CutToHostSpeed(Hit& hit) const;
   void RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host);
-  void CopyBlock(BlockId from, BlockId to, int num_tokens);
   void Start(Sequence& sequence, Hit hit);
   void Continue(Sequence& sequence, int num_restored_blocks);
   void GiveUpRestore(Sequence& sequence);
@@ -195,7 +188,6 @@ class Scheduler {
   const kv::BlockKey& ParentKey(const Sequence& sequence, int block) const {
     return block == 0 ? sequence.root : sequence.keys[static_cast<size_t>(block) - 1];
   }
-  std::optional<std::vector<kv::BlockRef>> AcquireFresh(int count, const Sequence& sequence);
   void AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks);
   int NumReusableBlocks(const Sequence& sequence) const;
   int CountCachedTokens(const Sequence& sequence) const;
@@ -238,12 +230,10 @@ class Scheduler {
 
   const Options options_;
   kv::BlockHasher& hasher_;
-  kv::BlockPool& pool_;
-  kv::PrefixCache& cache_;
-  tier::HostTier* const host_;
+  tier::KvGroups& groups_;
+  tier::FullGroup& full_;
   tier::DiskTier* const disk_;
   kernels::Backend& backend_;
-  kernels::KvArena& arena_;
   const CostModel& costs_;
   const uint32_t tenant_blocks_max_;
   const int bounded_blocks_;  // that a bounded sequence keeps; 0 means no bound

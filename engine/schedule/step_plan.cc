@@ -58,13 +58,14 @@ bool Scheduler::AwaitsOthers(Sequence& sequence) {
 // Waits for the blocks that the step writes: their old content may still be being copied to the
 // host.
 void Scheduler::AwaitWrittenBlocks(std::span<const StepItem> step) {
-  if (host_ == nullptr) return;
   for (const StepItem& item : step) {
     const Sequence& sequence = *item.sequence;
     const auto first = static_cast<size_t>(sequence.num_slots() / kKvBlockTokens);
     const auto end = static_cast<size_t>(BlocksFor(sequence.num_slots() + item.num_tokens));
-    host_->Await(std::span(sequence.block_table).subspan(first, end - first));
-    windows_.AwaitWritten(sequence, first, end);
+    for (const auto& group : groups_.all()) {
+      const std::span<const BlockId> table(sequence.held[group->index()].block_table);
+      group->Await(table.subspan(first, std::min(end, table.size()) - first));
+    }
   }
 }
 
@@ -143,7 +144,7 @@ void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
     if (num_tokens < sequence->num_pending()) {
       num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;
     }
-    if (num_tokens > 0 && has_windows()) {
+    if (num_tokens > 0) {
       const int end = sequence->num_computed + num_tokens;
       const int reserved = windows_.Reserve(*sequence, end);
       if (reserved < end) num_tokens = WholeBlocks(reserved) - sequence->num_computed;
@@ -161,15 +162,13 @@ void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
 // Acquires blocks for all tokens of the sequence; for the next token only if its context is
 // bounded.
 bool Scheduler::Grow(Sequence& sequence) {
-  const int num_new = BlocksNeeded(sequence) - static_cast<int>(sequence.blocks.size());
+  const int num_new = BlocksNeeded(sequence) - static_cast<int>(sequence.full().blocks.size());
   if (num_new > 0) {
-    std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
+    std::optional<std::vector<kv::BlockRef>> fresh = full_.Acquire(num_new, sequence.tenant);
     if (!fresh.has_value()) return false;
     AppendBlocks(sequence, std::move(*fresh));
   }
-  if (has_windows() && windows_.Reserve(sequence, sequence.num_tokens()) < sequence.num_tokens()) {
-    return false;
-  }
+  if (windows_.Reserve(sequence, sequence.num_tokens()) < sequence.num_tokens()) return false;
   if (NumSlotsLeft(sequence) == 0) BoundContext(sequence);
   return NumSlotsLeft(sequence) > 0;
 }

@@ -14,8 +14,8 @@ void Scheduler::AddResumePoint(Sequence& sequence, int num_tokens) {
   }
 }
 
-// Group 0 blocks may be in memory while their windows were evicted; a sequence that is computing
-// those tokens again will have the windows.
+// The full group's blocks may be in memory while their windows were evicted; a sequence that is
+// computing those tokens again will have the windows.
 bool Scheduler::AwaitsWindows(Sequence& sequence, const Hit& hit) {
   const int resume_point = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
   return resume_point < hit.num_in_memory() &&
@@ -31,7 +31,7 @@ void Scheduler::CutToWindows(Sequence& sequence, Hit& hit) {
   if (disk_ != nullptr && !sequence.skips_disk) {
     const int farther = windows_.LastResumePoint(sequence.keys, num_found, true);
     const int num_from_disk = std::max(0, farther - hit.num_in_memory());
-    const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * arena_.block_bytes() +
+    const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * full_.block_bytes() +
                            windows_.DiskBytes(sequence.keys, farther);
     if (farther > resume_point &&
         restorer_.Pays(sequence, resume_point * kKvBlockTokens,
@@ -62,11 +62,10 @@ bool Scheduler::TakeWindows(Sequence& sequence, Hit& hit) {
 // Windows are loaded first, because the rest is of no use without them.
 void Scheduler::BeginRestore(Sequence& sequence, Hit hit) {
   const int first = sequence.num_computed / kKvBlockTokens;
-  windows_.TouchOnDisk(sequence, first);
   std::vector<tier::LoadItem> items = std::move(hit.windows_on_disk);
   for (int block = first; block < first + hit.num_on_disk; ++block) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
-                     .block = sequence.block_table[static_cast<size_t>(block)]});
+                     .block = sequence.full().block_table[static_cast<size_t>(block)]});
   }
   if (!items.empty()) restorer_.BeginWhole(sequence, std::move(items), hit.num_on_disk);
 }
@@ -91,14 +90,6 @@ void Scheduler::TakeUnstoredWindows(const Sequence& sequence, int block,
       sequence, block,
       [&](uint64_t bytes) { return admission == nullptr || admission->Admit(bytes, priority); },
       items);
-}
-
-std::vector<kv::BlockRef> Scheduler::HoldWindows(std::span<const tier::WriteItem> items) {
-  std::vector<kv::BlockRef> held;
-  for (const tier::WriteItem& item : items) {
-    if (item.group > 0) held.push_back(windows_.Hold(item));
-  }
-  return held;
 }
 
 }  // namespace kvgate::schedule

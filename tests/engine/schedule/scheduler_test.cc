@@ -31,35 +31,33 @@ class SchedulerTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, int step_tokens_max = 128, bool with_tier = false) {
     scheduler_.reset();
-    cache_.reset();
+    groups_ = {};
     backend_ = kernels::reference::MakeReferenceBackend();
-    arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
-    pool_ = std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_blocks});
-    cache_ = std::make_unique<kv::PrefixCache>(*pool_);
+    tier::KvGroup::Options group{.window = 0,
+                                 .shape = {.num_layers = 1, .num_kv_heads = 1, .head_dim = 2},
+                                 .num_blocks = num_blocks,
+                                 .host_bytes = {},
+                                 .owner_blocks_max = 0};
+    if (host_blocks_ > 0) group.host_bytes = host_blocks_ * group.shape.block_bytes();
+    groups_ = *tier::KvGroups::Open({&group, 1}, *backend_);
+    pool_ = &groups_.full().pool();
+    cache_ = &groups_.full().cache();
     if (with_tier) {
       tier_ = std::make_unique<tier::DiskTier>(
           tier::DiskTier::Options{.fingerprint = {},
+                                  .groups = {{.arena = &groups_.full().arena(), .shape_tag = 0}},
                                   .on_completion =
                                       [this](tier::Completion done) {
                                         const std::lock_guard lock(mutex_);
                                         completions_.push_back(done);
                                       }},
-          store_, *backend_, *arena_);
+          store_, *backend_);
     }
     options_.step_tokens_max = step_tokens_max;
-    if (host_blocks_ > 0) {
-      host_ = *tier::HostTier::Open(host_blocks_ * arena_->block_bytes(), *backend_, *arena_);
-      cache_->SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
-        host_->Put(key, id, priority);
-      });
-    }
     scheduler_ = std::make_unique<Scheduler>(options_, Scheduler::Parts{.hasher = hasher_,
-                                                                        .pool = *pool_,
-                                                                        .cache = *cache_,
-                                                                        .host = host_.get(),
+                                                                        .groups = groups_,
                                                                         .disk = tier_.get(),
                                                                         .backend = *backend_,
-                                                                        .arena = *arena_,
                                                                         .costs = costs_});
   }
   RequestId Add(Tokens tokens, const std::string& salt = "") {
@@ -109,7 +107,7 @@ class SchedulerTest : public testing::Test {
     Turn();
     Sequence* sequence = scheduler_->Find(id);
     std::vector<tier::WriteItem> items = scheduler_->TakeUnstoredBlocks(*sequence);
-    auto held = scheduler_->HoldBlocks(*sequence, items.size());
+    auto held = scheduler_->Hold(*sequence, items);
     ASSERT_TRUE(tier_->Write(99, std::move(items)));
     WaitForCompletion();
     kv::ReleaseLastToFirst(held);
@@ -122,14 +120,13 @@ class SchedulerTest : public testing::Test {
   CostModel costs_;
   store::MemoryKvStore store_;
   std::unique_ptr<kernels::Backend> backend_;
-  std::unique_ptr<kernels::KvArena> arena_;
+  tier::KvGroups groups_;
+  kv::BlockPool* pool_ = nullptr;
+  kv::PrefixCache* cache_ = nullptr;
   kv::BlockHasher hasher_{{.fingerprint = {}, .seed = 1}};
-  std::unique_ptr<kv::BlockPool> pool_;
-  std::unique_ptr<kv::PrefixCache> cache_;
   std::mutex mutex_;
   std::vector<tier::Completion> completions_;
   std::unique_ptr<tier::DiskTier> tier_;
-  std::unique_ptr<tier::HostTier> host_;
   std::unique_ptr<Scheduler> scheduler_;
   uint64_t next_id_ = 1;
 };
@@ -190,8 +187,9 @@ TEST_F(SchedulerTest, EqualColdPromptsAreComputedOnce) {
   for (const RequestId id : others) {
     const Sequence* sequence = scheduler_->Find(id);
     EXPECT_EQ(sequence->num_prefilled_tokens, 1) << "the unfinished last block is copied, too";
-    EXPECT_TRUE(std::equal(sequence->block_table.begin(), sequence->block_table.begin() + 6,
-                           leader->block_table.begin()));
+    EXPECT_TRUE(std::equal(sequence->full().block_table.begin(),
+                           sequence->full().block_table.begin() + 6,
+                           leader->full().block_table.begin()));
   }
   EXPECT_EQ(scheduler_->num_single_flight(), 3u);
 }
@@ -324,7 +322,7 @@ TEST_F(SchedulerTest, WhatThePoolLostComesBackFromTheHostArena) {
   const Sequence* sequence = scheduler_->Find(again);
   EXPECT_EQ(sequence->num_host_tokens, 192);
   EXPECT_EQ(sequence->num_prefilled_tokens, 8);
-  host_->CheckIntegrity();
+  groups_.full().host()->CheckIntegrity();
 }
 
 TEST_F(SchedulerTest, TheYoungestGivesWayAndAllFinish) {
@@ -352,7 +350,7 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   std::vector<tier::WriteItem> items = scheduler_->TakeUnstoredBlocks(*sequence);
   ASSERT_EQ(items.size(), 4u);
   EXPECT_TRUE(scheduler_->TakeUnstoredBlocks(*sequence).empty());
-  auto held = scheduler_->HoldBlocks(*sequence, 4);
+  auto held = scheduler_->Hold(*sequence, items);
   ASSERT_TRUE(tier_->Write(99, items));
   EXPECT_EQ(WaitForCompletion().num_ok, 4u);
   kv::ReleaseLastToFirst(held);
@@ -465,12 +463,12 @@ TEST_F(SchedulerTest, ALoadThatFallsBehindComputingIsGivenUp) {
   const auto step = Turn();
   ASSERT_EQ(step.size(), 1u);
   EXPECT_EQ(step[0].num_tokens, 330);
-  const std::vector<BlockId> table = scheduler_->Find(id)->block_table;
+  const std::vector<BlockId> table = scheduler_->Find(id)->full().block_table;
   store_.get_takes_us = 200'000;
   store_.holds_gets = false;
   scheduler_->OnRestored(WaitForCompletion());
   EXPECT_FALSE(scheduler_->restoring());
-  EXPECT_EQ(scheduler_->Find(id)->block_table, table);
+  EXPECT_EQ(scheduler_->Find(id)->full().block_table, table);
   // The disk is known to be slow from here on, so no request waits for it.
   const RequestId second = Add(Range(330, 0), "");
   scheduler_->Remove(id);
@@ -509,7 +507,7 @@ TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
       ASSERT_LT(++num_turns, 500) << "no progress";
       Turn();
       const Sequence* sequence = scheduler_->Find(id);
-      ASSERT_LE(sequence->blocks.size(), 4u + 8u);
+      ASSERT_LE(sequence->full().blocks.size(), 4u + 8u);
       ASSERT_EQ(sequence->num_dropped_tokens % 32, 0);
       ASSERT_LE(sequence->num_slots(), 128 + 256);
       // Drops happen at fixed positions, whatever the chunks were: 256 tokens at once at position
@@ -517,7 +515,7 @@ TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
       ASSERT_EQ(sequence->num_dropped_tokens,
                 sequence->num_computed < 384 ? 0 : (sequence->num_computed - 128) / 256 * 256);
       ASSERT_EQ(sequence->block_mass.size(),
-                policy == ContextPolicy::kLeastAttended ? sequence->blocks.size() : 0u);
+                policy == ContextPolicy::kLeastAttended ? sequence->full().blocks.size() : 0u);
     }
     EXPECT_EQ(scheduler_->Find(id)->num_prefilled_tokens, 2000);
     scheduler_->Remove(id);
@@ -565,7 +563,7 @@ TEST_F(SchedulerTest, KeepsItsBooksOverRandomTraffic) {
       Add(std::move(tokens), random() % 3 == 0 ? "b" : "a");
     }
     Turn();
-    host_->CheckIntegrity();
+    groups_.full().host()->CheckIntegrity();
     for (const RequestId id : scheduler_->Ids()) {
       const Sequence* sequence = scheduler_->Find(id);
       const bool too_long = sequence->num_tokens() > sequence->num_prompt_tokens + 60;

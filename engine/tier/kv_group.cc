@@ -1,0 +1,97 @@
+#include "engine/tier/kv_group.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace kvgate::tier {
+
+KvGroup::KvGroup(const Options& options, Parts parts, kernels::Backend& backend)
+    : index_(parts.index),
+      window_(options.window),
+      backend_(backend),
+      arena_(std::move(parts.arena)),
+      host_(std::move(parts.host)),
+      pool_({.num_blocks = options.num_blocks, .owner_blocks_max = options.owner_blocks_max}) {}
+
+void KvGroup::Demote(kv::BlockCache& cache) {
+  if (host_ == nullptr) return;
+  cache.SetDemote(
+      [this](const kv::BlockKey& key, BlockId id, int priority) { host_->Put(key, id, priority); });
+}
+
+std::optional<std::vector<kv::BlockRef>> KvGroup::Acquire(int count, uint32_t tenant) {
+  std::optional<std::vector<kv::BlockRef>> fresh =
+      pool_.Acquire(static_cast<uint32_t>(count), tenant);
+  if (host_ != nullptr) host_->BeginCopies();  // of the blocks evicted by Acquire
+#if KVGATE_DEBUG
+  // Poisoned blocks make a read of unwritten KV show as NaN.
+  if (fresh.has_value()) {
+    Await(kv::IdsOf(*fresh));
+    for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(*arena_, block.id());
+  }
+#endif
+  return fresh;
+}
+
+void KvGroup::Copy(BlockId from, BlockId to, int num_tokens) {
+  Await(std::array{from, to});
+  backend_.CopyKvBlock(*arena_, from, to, num_tokens);
+}
+
+void KvGroup::Await(std::span<const BlockId> blocks) {
+  if (host_ != nullptr) host_->Await(blocks);
+}
+
+uint64_t KvGroup::TicketOf(std::span<const BlockId> blocks) {
+  return host_ != nullptr ? host_->TicketOf(blocks) : 0;
+}
+
+FullGroup::FullGroup(const Options& options, Parts parts, kernels::Backend& backend)
+    : KvGroup(options, std::move(parts), backend), cache_(pool()) {
+  Demote(cache_);
+}
+
+size_t FullGroup::CountInMemory(std::span<const kv::BlockKey> keys) const {
+  size_t count = cache_.CountLeading(keys);
+  if (host() == nullptr) return count;
+  while (count < keys.size() && host()->Contains(keys[count])) ++count;
+  return count;
+}
+
+WindowGroup::WindowGroup(const Options& options, Parts parts, kernels::Backend& backend)
+    : KvGroup(options, std::move(parts), backend), cache_(pool()) {
+  Demote(cache_);
+}
+
+bool WindowGroup::IsInMemory(const kv::BlockKey& key) const {
+  return cache_.Contains(key) || (host() != nullptr && host()->Contains(key));
+}
+
+Result<KvGroups> KvGroups::Open(std::span<const KvGroup::Options> options,
+                                kernels::Backend& backend) {
+  KvGroups groups;
+  for (const KvGroup::Options& wanted : options) {
+    KvGroup::Parts parts{.index = static_cast<uint32_t>(groups.size()), .arena = {}, .host = {}};
+    KVGATE_TRY(parts.arena, backend.AllocateKv(wanted.shape, wanted.num_blocks));
+    if (wanted.host_bytes.has_value()) {
+      KVGATE_TRY(parts.host, HostTier::Open(*wanted.host_bytes, backend, *parts.arena));
+    }
+    const bool is_full = parts.index == kv::kFullGroup;
+    KVGATE_CHECK(is_full == (wanted.window == 0), "the order of KV groups");
+    if (is_full) {
+      auto group = std::make_unique<FullGroup>(wanted, std::move(parts), backend);
+      groups.full_ = group.get();
+      groups.all_.push_back(std::move(group));
+    } else {
+      auto group = std::make_unique<WindowGroup>(wanted, std::move(parts), backend);
+      groups.windows_.push_back(group.get());
+      groups.all_.push_back(std::move(group));
+    }
+  }
+  KVGATE_CHECK(groups.full_ != nullptr, "a model without a full KV group");
+  return groups;
+}
+
+}  // namespace kvgate::tier
