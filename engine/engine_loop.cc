@@ -56,10 +56,10 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       pinned_(hasher_),
       tier_(MakeDiskTier(store)),
       scheduler_(
-          {.step_tokens_max = options.step_tokens_max,
-           .mixed_step_tokens_max = options.mixed_step_tokens_max,
-           .step_seconds_max = options.step_ms_max * 1e-3,
-           .short_prompt_tokens = options.short_prompt_tokens,
+          {.step = {.tokens_max = options.step_tokens_max,
+                    .mixed_tokens_max = options.mixed_step_tokens_max,
+                    .seconds_max = options.step_ms_max * 1e-3,
+                    .short_prompt_tokens = options.short_prompt_tokens},
            .sequences_max = options.sequences_max,
            .tenant_kv_share = options.tenant_kv_share,
            .context_policy = options.context_policy_tokens > 0 ? options.context_policy
@@ -70,10 +70,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
            .disk = tier_.get(),
            .backend = backend_,
            .costs = costs_}),
-      writes_({.scheduler = scheduler_,
-               .disk = tier_.get(),
-               .admission = options.write_admission.get(),
-               .groups = parts_.groups}),
+      writes_(parts_.groups, tier_.get(), options.write_admission.get()),
       runner_(info_, options.logit_head_tokens, *parts_.model, parts_.groups) {
   costs_.SetHostSpeed(parts_.warm_up.host_bytes_per_second);
   costs_.SetSlope(parts_.warm_up.seconds_per_position);

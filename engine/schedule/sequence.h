@@ -1,8 +1,10 @@
 // Sequence: one request while the engine works on it: its tokens, its blocks and its progress.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -149,15 +151,33 @@ struct Sequence {
   Clock::time_point restored_at;
   Clock::time_point first_token_at;
 
+  const kv::BlockKey& ParentKey(int block) const {
+    return block == 0 ? root : keys[static_cast<size_t>(block) - 1];
+  }
+  void AddResumePoint(int num_tokens) {
+    if (std::ranges::find(resume_points, num_tokens) == resume_points.end()) {
+      resume_points.push_back(num_tokens);
+    }
+  }
   // The blocks of the full KV group, which hold all tokens but those dropped.
   HeldBlocks& full() { return held[kv::kFullGroup]; }
   const HeldBlocks& full() const { return held[kv::kFullGroup]; }
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_pending() const { return num_tokens() - num_computed; }
   int num_slots() const { return num_computed - num_dropped_tokens; }
+  int num_slots_left() const { return full().end() * kernels::kKvBlockTokens - num_slots(); }
   bool counts_mass() const { return !block_mass.empty() && num_computed >= first_mass_token; }
   // True if the next step computes just one token, the last one sampled.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };
+
+using SequenceList = std::list<std::unique_ptr<Sequence>>;
+
+// Returns the sequence with this id; null if there is none.
+inline Sequence* FindById(const SequenceList& sequences, RequestId id) {
+  const auto it =
+      std::ranges::find_if(sequences, [id](const auto& sequence) { return sequence->id == id; });
+  return it != sequences.end() ? it->get() : nullptr;
+}
 
 }  // namespace kvgate::schedule

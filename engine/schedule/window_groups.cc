@@ -55,18 +55,14 @@ uint64_t WindowGroups::DiskBytes(std::span<const kv::BlockKey> keys, int resume_
   return bytes;
 }
 
-bool WindowGroups::IsNear(const WindowGroup& group, const Sequence& sequence, int block) {
+bool WindowGroups::IsNearResumePoint(const WindowGroup& group, const Sequence& sequence,
+                                     int block) {
   const auto is_near = [&](int num_tokens) {
     return num_tokens > 0 && block >= group.FirstSeen(PlaceBefore(num_tokens)) &&
            block < BlocksFor(num_tokens);
   };
   return is_near(sequence.num_prompt_tokens) || is_near(sequence.num_stable_tokens) ||
          std::ranges::any_of(sequence.resume_points, is_near);
-}
-
-bool WindowGroups::IsNearResumePoint(const Sequence& sequence, int block) const {
-  return std::ranges::any_of(
-      groups_, [&](const WindowGroup* group) { return IsNear(*group, sequence, block); });
 }
 
 // --- room ---------------------------------------------------------------------------------------
@@ -203,7 +199,7 @@ void WindowGroups::Slide(Sequence& sequence) {
     if (first_kept <= held.first) continue;
     for (int block = held.first; block < first_kept; ++block) {
       const BlockId id = held.block_table[static_cast<size_t>(block)];
-      if (!IsNear(*group, sequence, block)) group->cache().MakeExpendable(id);
+      if (!IsNearResumePoint(*group, sequence, block)) group->cache().MakeExpendable(id);
     }
     held.blocks.erase(held.blocks.begin(), held.blocks.begin() + (first_kept - held.first));
     held.first = first_kept;

@@ -64,29 +64,9 @@ class WindowGroups {
   void Slide(Sequence& sequence);
   // Ticket of the copies from host memory into the sequence's blocks; see HostTier::TicketOf.
   uint64_t TicketOf(const Sequence& sequence) const;
-
-  // Appends write items for the held parts of `block` that are not on disk and that admit(bytes)
-  // allows.
-  template <typename Admit>
-  void TakeUnstored(const Sequence& sequence, int block, const Admit& admit,
-                    std::vector<tier::WriteItem>& items) const {
-    for (tier::WindowGroup* const group : groups_) {
-      const HeldBlocks& held = sequence.held[group->index()];
-      if (block < held.first || block >= held.end()) continue;
-      const BlockId id = held.block_table[static_cast<size_t>(block)];
-      const kv::BlockKey& key = sequence.keys[static_cast<size_t>(block)];
-      // A block that is not in the cache has a hash that belongs to another prefix.
-      if (!group->pool().is_marked(id) || disk_->Contains(key, group->index())) continue;
-      if (!admit(group->block_bytes())) continue;
-      items.push_back({.key = key,
-                       .parent = key.hash,
-                       .depth = static_cast<uint32_t>(block) + 1,
-                       .block = id,
-                       .group = group->index()});
-    }
-  }
-  // True if the block is in a window before one of the sequence's resume_points.
-  bool IsNearResumePoint(const Sequence& sequence, int block) const;
+  // True if the block is in the group's window before one of the sequence's resume_points.
+  static bool IsNearResumePoint(const tier::WindowGroup& group, const Sequence& sequence,
+                                int block);
 
  private:
   // Returns how many blocks a sequence of num_tokens tokens holds at most, the one it writes
@@ -94,7 +74,6 @@ class WindowGroups {
   static int MostHeld(const tier::WindowGroup& group, int num_tokens);
   static uint64_t NumStillWanted(const tier::WindowGroup& group, const Sequence& sequence);
   static int FirstKept(const tier::WindowGroup& group, const Sequence& sequence);
-  static bool IsNear(const tier::WindowGroup& group, const Sequence& sequence, int block);
 
   const std::span<tier::WindowGroup* const> groups_;
   const tier::DiskTier* const disk_;

@@ -26,13 +26,18 @@ std::optional<std::vector<kv::BlockRef>> KvGroup::Acquire(int count, uint32_t te
       pool_.Acquire(static_cast<uint32_t>(count), tenant);
   if (host_ != nullptr) host_->BeginCopies();  // of the blocks evicted by Acquire
 #if KVGATE_DEBUG
-  // Poisoned blocks make a read of unwritten KV show as NaN.
   if (fresh.has_value()) {
     Await(kv::IdsOf(*fresh));
-    for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(*arena_, block.id());
+    for (const kv::BlockRef& block : *fresh) Poison(block.id());
   }
 #endif
   return fresh;
+}
+
+void KvGroup::Poison([[maybe_unused]] BlockId block) {
+#if KVGATE_DEBUG
+  backend_.PoisonKvBlock(*arena_, block);
+#endif
 }
 
 void KvGroup::Copy(BlockId from, BlockId to, int num_tokens) {
@@ -78,9 +83,8 @@ Result<KvGroups> KvGroups::Open(std::span<const KvGroup::Options> options,
     if (wanted.host_bytes.has_value()) {
       KVGATE_TRY(parts.host, HostTier::Open(*wanted.host_bytes, backend, *parts.arena));
     }
-    const bool is_full = parts.index == kv::kFullGroup;
-    KVGATE_CHECK(is_full == (wanted.window == 0), "the order of KV groups");
-    if (is_full) {
+    KVGATE_CHECK((parts.index == kv::kFullGroup) == (wanted.window == 0), "order of KV groups");
+    if (wanted.window == 0) {
       auto group = std::make_unique<FullGroup>(wanted, std::move(parts), backend);
       groups.full_ = group.get();
       groups.all_.push_back(std::move(group));
@@ -90,7 +94,6 @@ Result<KvGroups> KvGroups::Open(std::span<const KvGroup::Options> options,
       groups.all_.push_back(std::move(group));
     }
   }
-  KVGATE_CHECK(groups.full_ != nullptr, "a model without a full KV group");
   return groups;
 }
 

@@ -58,6 +58,8 @@ class KvGroup {
   std::optional<std::vector<kv::BlockRef>> Acquire(int count, uint32_t tenant);
   // Copies the KV of the first num_tokens tokens of a block.
   void Copy(BlockId from, BlockId to, int num_tokens);
+  // Makes a read of KV that was not written show as NaN, in debug builds.
+  void Poison(BlockId block);
   // As in HostTier; without one no copy is in flight.
   void Await(std::span<const BlockId> blocks);
   uint64_t TicketOf(std::span<const BlockId> blocks);

@@ -9,8 +9,10 @@
 #include <random>
 #include <thread>
 
+#include "engine/schedule/unstored_blocks.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/engine/schedule/computed_sequences.h"
 #include "tests/manual_clock.h"
 #include "tests/wait_until.h"
 
@@ -19,12 +21,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using Tokens = std::vector<TokenId>;
-
-Tokens Range(int count, TokenId first = 0) {
-  Tokens tokens(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = first + i;
-  return tokens;
-}
 
 // The fixture has a scheduler with a pool and, if asked for, a store; the "model" is a counter.
 class SchedulerTest : public testing::Test {
@@ -53,7 +49,7 @@ class SchedulerTest : public testing::Test {
                                       }},
           store_, *backend_);
     }
-    options_.step_tokens_max = step_tokens_max;
+    options_.step.tokens_max = step_tokens_max;
     scheduler_ = std::make_unique<Scheduler>(options_, Scheduler::Parts{.hasher = hasher_,
                                                                         .groups = groups_,
                                                                         .disk = tier_.get(),
@@ -106,8 +102,9 @@ class SchedulerTest : public testing::Test {
     const RequestId id = Add(tokens);
     Turn();
     Sequence* sequence = scheduler_->Find(id);
-    std::vector<tier::WriteItem> items = scheduler_->TakeUnstoredBlocks(*sequence);
-    auto held = scheduler_->Hold(*sequence, items);
+    const UnstoredBlocks unstored(groups_, tier_.get(), nullptr);
+    std::vector<tier::WriteItem> items = unstored.Take(*sequence);
+    auto held = unstored.Hold(*sequence, items);
     ASSERT_TRUE(tier_->Write(99, std::move(items)));
     WaitForCompletion();
     kv::ReleaseLastToFirst(held);
@@ -218,7 +215,7 @@ TEST_F(SchedulerTest, TenantsDoNotWaitForEachOthersPrefixes) {
 }
 
 TEST_F(SchedulerTest, AShortPromptBehindALongOneHasItsTokenAfterTheNextStep) {
-  options_.short_prompt_tokens = 100;
+  options_.step.short_prompt_tokens = 100;
   Make(1024, 512);
   Add(Range(20000));
   Turn();
@@ -231,7 +228,7 @@ TEST_F(SchedulerTest, AShortPromptBehindALongOneHasItsTokenAfterTheNextStep) {
 }
 
 TEST_F(SchedulerTest, AFloodOfShortPromptsLeavesALongOneAQuarter) {
-  options_.short_prompt_tokens = 100;
+  options_.step.short_prompt_tokens = 100;
   Make(2048, 256);
   const RequestId long_one = Add(Range(4000));
   int num_turns = 0;
@@ -245,7 +242,7 @@ TEST_F(SchedulerTest, AFloodOfShortPromptsLeavesALongOneAQuarter) {
 }
 
 TEST_F(SchedulerTest, PrefillTakesLessOfAStepInWhichOthersDecode) {
-  options_.mixed_step_tokens_max = 96;
+  options_.step.mixed_tokens_max = 96;
   Make(256, 512);
   Add(Range(10));
   Turn();
@@ -259,7 +256,7 @@ TEST_F(SchedulerTest, AStepTakesNoLongerThanItMay) {
   costs_.ObserveStep(512, 0, 512 * 1e-3);
   // At position 3000 a token costs four times as much, and the cost grows linearly up to there.
   costs_.ObserveStep(512, 3000, 512 * 4e-3);
-  options_.step_seconds_max = 0.4;
+  options_.step.seconds_max = 0.4;
   Make(256, 512);
   Add(Range(7000));
   std::vector<int> chunks;
@@ -347,10 +344,11 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   const RequestId first = Add(Range(130));
   Turn();
   Sequence* sequence = scheduler_->Find(first);
-  std::vector<tier::WriteItem> items = scheduler_->TakeUnstoredBlocks(*sequence);
+  const UnstoredBlocks unstored(groups_, tier_.get(), nullptr);
+  std::vector<tier::WriteItem> items = unstored.Take(*sequence);
   ASSERT_EQ(items.size(), 4u);
-  EXPECT_TRUE(scheduler_->TakeUnstoredBlocks(*sequence).empty());
-  auto held = scheduler_->Hold(*sequence, items);
+  EXPECT_TRUE(unstored.Take(*sequence).empty());
+  auto held = unstored.Hold(*sequence, items);
   ASSERT_TRUE(tier_->Write(99, items));
   EXPECT_EQ(WaitForCompletion().num_ok, 4u);
   kv::ReleaseLastToFirst(held);
@@ -552,7 +550,7 @@ TEST_F(SchedulerTest, KeepsItsBooksOverRandomTrafficOfBoundedContexts) {
 
 TEST_F(SchedulerTest, KeepsItsBooksOverRandomTraffic) {
   options_.tenant_kv_share = 0.8;
-  options_.short_prompt_tokens = 100;
+  options_.step.short_prompt_tokens = 100;
   host_blocks_ = 10;
   Make(24, 96);
   std::mt19937 random(5);

@@ -7,6 +7,7 @@
 #include "engine/schedule/scheduler.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/engine/schedule/computed_sequences.h"
 
 namespace kvgate::schedule {
 namespace {
@@ -16,12 +17,6 @@ using Tokens = std::vector<TokenId>;
 
 constexpr int kWindow = 70;  // covers three blocks before a resume point
 constexpr int kTail = 3;
-
-Tokens Range(int count, TokenId first = 0) {
-  Tokens tokens(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = first + i;
-  return tokens;
-}
 
 // The fixture has a scheduler over a full group and one with a window; the "model" is a counter.
 class WindowGroupsTest : public testing::Test {
@@ -47,7 +42,7 @@ class WindowGroupsTest : public testing::Test {
     window_pool_ = &kv_groups_.windows().front()->pool();
     window_cache_ = &kv_groups_.windows().front()->cache();
     Scheduler::Options options;
-    options.step_tokens_max = step_tokens_max;
+    options.step.tokens_max = step_tokens_max;
     options.sequences_max = 8;
     scheduler_ = std::make_unique<Scheduler>(options, Scheduler::Parts{.hasher = hasher_,
                                                                        .groups = kv_groups_,
