@@ -153,10 +153,6 @@ TESTED_ELSEWHERE = {
     "engine/modelfile/model_file.cc": "tests/engine/modelfile/gguf_test.cc",
     "engine/text/output/call_body.cc": "tests/engine/text/output/tag_parser_test.cc",
     "engine/text/output/object_body.cc": "tests/engine/text/output/tag_parser_test.cc",
-    "engine/schedule/admission.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/step_planner.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/text/tokenizer/vocabulary/special_matcher.cc":
         "tests/engine/text/tokenizer/tokenizer_test.cc",
     "engine/text/tokenizer/vocabulary/word_table.cc":

@@ -78,6 +78,14 @@ uint64_t WindowGroups::NumStillWanted(const WindowGroup& group, const Sequence& 
   return static_cast<uint64_t>(std::max(0, most - num_held));
 }
 
+bool WindowGroups::HasRoom(const Sequence& sequence, const SequenceList& running) const {
+  return std::ranges::all_of(groups_, [&](WindowGroup* group) {
+    auto wanted = static_cast<uint64_t>(MostHeld(*group, sequence.num_tokens()));
+    for (const auto& other : running) wanted += NumStillWanted(*group, *other);
+    return wanted <= group->pool().num_available();
+  });
+}
+
 bool WindowGroups::HasQuota(const Sequence& sequence, double share) const {
   return std::ranges::all_of(groups_, [&](WindowGroup* group) {
     const double wanted = MostHeld(*group, sequence.num_tokens());

@@ -36,15 +36,7 @@ class WindowGroups {
   uint64_t DiskBytes(std::span<const kv::BlockKey> keys, int resume_point) const;
 
   // True if the sequence's tails fit beside the blocks that the running sequences may still need.
-  template <typename Running>
-  bool HasRoom(const Sequence& sequence, const Running& running) const {
-    for (tier::WindowGroup* const group : groups_) {
-      uint64_t wanted = static_cast<uint64_t>(MostHeld(*group, sequence.num_tokens()));
-      for (const auto& other : running) wanted += NumStillWanted(*group, *other);
-      if (wanted > group->pool().num_available()) return false;
-    }
-    return true;
-  }
+  bool HasRoom(const Sequence& sequence, const SequenceList& running) const;
   // True if they fit the tenant's share of the pools.
   bool HasQuota(const Sequence& sequence, double share) const;
 

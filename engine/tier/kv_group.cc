@@ -15,12 +15,6 @@ KvGroup::KvGroup(const Options& options, Parts parts, kernels::Backend& backend)
       host_(std::move(parts.host)),
       pool_({.num_blocks = options.num_blocks, .owner_blocks_max = options.owner_blocks_max}) {}
 
-void KvGroup::Demote(kv::BlockCache& cache) {
-  if (host_ == nullptr) return;
-  cache.SetDemote(
-      [this](const kv::BlockKey& key, BlockId id, int priority) { host_->Put(key, id, priority); });
-}
-
 std::optional<std::vector<kv::BlockRef>> KvGroup::Acquire(int count, uint32_t tenant) {
   std::optional<std::vector<kv::BlockRef>> fresh =
       pool_.Acquire(static_cast<uint32_t>(count), tenant);
@@ -53,21 +47,11 @@ uint64_t KvGroup::TicketOf(std::span<const BlockId> blocks) {
   return host_ != nullptr ? host_->TicketOf(blocks) : 0;
 }
 
-FullGroup::FullGroup(const Options& options, Parts parts, kernels::Backend& backend)
-    : KvGroup(options, std::move(parts), backend), cache_(pool()) {
-  Demote(cache_);
-}
-
 size_t FullGroup::CountInMemory(std::span<const kv::BlockKey> keys) const {
   size_t count = cache_.CountLeading(keys);
   if (host() == nullptr) return count;
   while (count < keys.size() && host()->Contains(keys[count])) ++count;
   return count;
-}
-
-WindowGroup::WindowGroup(const Options& options, Parts parts, kernels::Backend& backend)
-    : KvGroup(options, std::move(parts), backend), cache_(pool()) {
-  Demote(cache_);
 }
 
 bool WindowGroup::IsInMemory(const kv::BlockKey& key) const {
@@ -84,14 +68,20 @@ Result<KvGroups> KvGroups::Open(std::span<const KvGroup::Options> options,
       KVGATE_TRY(parts.host, HostTier::Open(*wanted.host_bytes, backend, *parts.arena));
     }
     KVGATE_CHECK((parts.index == kv::kFullGroup) == (wanted.window == 0), "order of KV groups");
+    std::unique_ptr<KvGroup>& group = groups.all_.emplace_back();
     if (wanted.window == 0) {
-      auto group = std::make_unique<FullGroup>(wanted, std::move(parts), backend);
-      groups.full_ = group.get();
-      groups.all_.push_back(std::move(group));
+      auto full = std::make_unique<FullGroup>(wanted, std::move(parts), backend);
+      groups.full_ = full.get();
+      group = std::move(full);
     } else {
-      auto group = std::make_unique<WindowGroup>(wanted, std::move(parts), backend);
-      groups.windows_.push_back(group.get());
-      groups.all_.push_back(std::move(group));
+      auto window = std::make_unique<WindowGroup>(wanted, std::move(parts), backend);
+      groups.windows_.push_back(window.get());
+      group = std::move(window);
+    }
+    if (HostTier* const host = group->host(); host != nullptr) {
+      group->cache().SetDemote([host](const kv::BlockKey& key, BlockId id, int priority) {
+        host->Put(key, id, priority);
+      });
     }
   }
   return groups;

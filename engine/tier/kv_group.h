@@ -38,6 +38,7 @@ class KvGroup {
     std::unique_ptr<kernels::KvArena> arena;
     std::unique_ptr<HostTier> host;  // null if there is none
   };
+  KvGroup(const Options& options, Parts parts, kernels::Backend& backend);
   virtual ~KvGroup() = default;
   KvGroup(const KvGroup&) = delete;
   KvGroup& operator=(const KvGroup&) = delete;
@@ -64,11 +65,6 @@ class KvGroup {
   void Await(std::span<const BlockId> blocks);
   uint64_t TicketOf(std::span<const BlockId> blocks);
 
- protected:
-  KvGroup(const Options& options, Parts parts, kernels::Backend& backend);
-  // Lets the host tier, if there is one, have what the cache gives up.
-  void Demote(kv::BlockCache& cache);
-
  private:
   const uint32_t index_;
   const int window_;
@@ -80,31 +76,31 @@ class KvGroup {
 
 class FullGroup final : public KvGroup {
  public:
-  FullGroup(const Options& options, Parts parts, kernels::Backend& backend);
+  using KvGroup::KvGroup;
   kv::PrefixCache& cache() override { return cache_; }
   // Returns how many leading keys are in the pool or the host tier; as good an estimate as
   // PrefixCache::CountLeading.
   size_t CountInMemory(std::span<const kv::BlockKey> keys) const;
 
  private:
-  kv::PrefixCache cache_;
+  kv::PrefixCache cache_{pool()};
 };
 
 class WindowGroup final : public KvGroup {
  public:
-  WindowGroup(const Options& options, Parts parts, kernels::Backend& backend);
+  using KvGroup::KvGroup;
   kv::WindowCache& cache() override { return cache_; }
   // True if the block is in the pool or the host tier.
   bool IsInMemory(const kv::BlockKey& key) const;
 
  private:
-  kv::WindowCache cache_;
+  kv::WindowCache cache_{pool()};
 };
 
 class KvGroups {
  public:
-  // Opens the groups of a model, the full one first. Fails as Backend::AllocateKv and
-  // HostTier::Open do. The backend outlives the groups.
+  // Opens the groups of a model, the full one first. A host tier gets what its group's cache gives
+  // up. Fails as Backend::AllocateKv and HostTier::Open do. The backend outlives the groups.
   static Result<KvGroups> Open(std::span<const KvGroup::Options> options,
                                kernels::Backend& backend);
 

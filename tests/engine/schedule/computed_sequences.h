@@ -15,8 +15,10 @@
 
 namespace kvgate::schedule {
 
-inline std::vector<TokenId> Range(int count, TokenId first = 0) {
-  std::vector<TokenId> tokens(static_cast<size_t>(count));
+using Tokens = std::vector<TokenId>;
+
+inline Tokens Range(int count, TokenId first = 0) {
+  Tokens tokens(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = first + i;
   return tokens;
 }
@@ -38,7 +40,7 @@ class ComputedSequences : public testing::Test {
     offers_.emplace(hasher_, groups_, *windows_, flight_, is_invariant);
   }
   // Returns a sequence with blocks for its tokens, of which the first num_computed are computed.
-  std::unique_ptr<Sequence> Compute(std::vector<TokenId> tokens, int num_computed) {
+  std::unique_ptr<Sequence> Compute(Tokens tokens, int num_computed) {
     auto sequence = std::make_unique<Sequence>();
     sequence->id = RequestId{next_id_++};
     sequence->num_prompt_tokens = static_cast<int>(tokens.size());

@@ -27,7 +27,7 @@ class UnstoredBlocksTest : public ComputedSequences {
     tier_->Perform(*task, nullptr);
     tier_->End(*task);
   }
-  std::unique_ptr<Sequence> Offered(std::vector<TokenId> tokens) {
+  std::unique_ptr<Sequence> Offered(Tokens tokens) {
     auto sequence = Compute(std::move(tokens), 0);
     sequence->num_computed = sequence->num_tokens();
     offers_->OfferComputed(*sequence, 0);

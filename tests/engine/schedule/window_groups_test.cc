@@ -13,7 +13,6 @@ namespace kvgate::schedule {
 namespace {
 
 using kernels::kKvBlockTokens;
-using Tokens = std::vector<TokenId>;
 
 constexpr int kWindow = 70;  // covers three blocks before a resume point
 constexpr int kTail = 3;
