@@ -45,7 +45,7 @@ int SplitContextTokens(const EngineOptions& options, const EngineInfo& info) {
                                             .context_tokens = wanted,
                                             .step_tokens = options.step_tokens_max,
                                             .num_blocks_max = kNumKvBlocksMax});
-  const uint64_t held = uint64_t{num_blocks[0]} * kernels::kKvBlockTokens;
+  const uint64_t held = uint64_t{num_blocks[kv::kFullGroup]} * kernels::kKvBlockTokens;
   return static_cast<int>(std::clamp<uint64_t>(held, 1, static_cast<uint64_t>(wanted)));
 }
 
@@ -103,8 +103,8 @@ Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
     info.kv_bytes += uint64_t{num_blocks[i]} * info.kv_groups[i].block_bytes;
     bytes += info.kv_groups[i].block_bytes;
   }
-  info.num_kv_blocks = num_blocks[0];
-  info.kv_block_bytes = info.kv_groups[0].block_bytes;
+  info.num_kv_blocks = num_blocks[kv::kFullGroup];
+  info.kv_block_bytes = info.kv_groups[kv::kFullGroup].block_bytes;
   if (info.num_kv_blocks >= 2) return {};
   return MakeError(ErrorCode::kInvalidArgument, "engine",
                    fmt::format("{} bytes of KV memory hold no two blocks of {} bytes; give more",
@@ -147,12 +147,14 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
 }
 
 Result<void> CheckContextPolicy(const EngineOptions& options, const EngineInfo& info) {
-  if (IsContextBounded(options) && info.kv_groups.size() > 1) {
+  const auto windowed = std::ranges::find_if(
+      info.kv_groups, [](const KvGroupInfo& group) { return group.window > 0; });
+  if (IsContextBounded(options) && windowed != info.kv_groups.end()) {
     return MakeError(
         ErrorCode::kInvalidArgument, "engine",
         fmt::format("context_policy {}: this model's layers have a window of {} tokens and see the "
                     "context by it; take context_policy none",
-                    schedule::ContextPolicyName(options.context_policy), info.kv_groups[1].window),
+                    schedule::ContextPolicyName(options.context_policy), windowed->window),
         "context_policy");
   }
   const int tokens = options.context_policy_tokens;
@@ -178,7 +180,7 @@ Result<void> CheckContextPolicy(const EngineOptions& options, const EngineInfo& 
 // read an arbitrary block. REQUIRES: the arenas have that many blocks; first_position is a multiple
 // of the block size.
 Result<double> TimeStep(int num_tokens, int first_position, model::Model& model,
-                        std::span<const EngineLoop::KvParts> parts) {
+                        const tier::KvGroups& kv_groups) {
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
   const auto num_written = static_cast<uint32_t>(schedule::BlocksFor(num_tokens));
   std::vector<BlockId> block_table(static_cast<size_t>(schedule::BlocksFor(first_position)),
@@ -192,8 +194,8 @@ Result<double> TimeStep(int num_tokens, int first_position, model::Model& model,
   std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
   const auto began = std::chrono::steady_clock::now();
   std::vector<model::StepGroup> groups;
-  for (const EngineLoop::KvParts& part : parts) {
-    groups.push_back({.arena = part.arena.get(), .sequences = {&rows, 1}});
+  for (const auto& group : kv_groups.all()) {
+    groups.push_back({.arena = &group->arena(), .sequences = {&rows, 1}});
   }
   KVGATE_TRY_VOID(
       model.Forward({.tokens = tokens, .groups = groups, .logit_rows = {&logit_row, 1}}, logits));
@@ -203,11 +205,11 @@ Result<double> TimeStep(int num_tokens, int first_position, model::Model& model,
 // Returns the quicker of two runs if a run takes at most 50 ms, because other processes distort
 // such short times.
 Result<double> TimeQuickStep(int num_tokens, int first_position, model::Model& model,
-                             std::span<const EngineLoop::KvParts> parts) {
+                             const tier::KvGroups& kv_groups) {
   constexpr double kQuickSeconds = 0.05;
-  KVGATE_TRY(const double seconds, TimeStep(num_tokens, first_position, model, parts));
+  KVGATE_TRY(const double seconds, TimeStep(num_tokens, first_position, model, kv_groups));
   if (seconds > kQuickSeconds) return seconds;
-  KVGATE_TRY(const double again, TimeStep(num_tokens, first_position, model, parts));
+  KVGATE_TRY(const double again, TimeStep(num_tokens, first_position, model, kv_groups));
   return std::min(seconds, again);
 }
 
@@ -217,16 +219,16 @@ Result<double> TimeQuickStep(int num_tokens, int first_position, model::Model& m
 // at a far position, measures by how much attention makes later tokens slower: extrapolated from
 // the first positions, computing 40,000 tokens would seem five times as quick as it is.
 Result<WarmUp> MeasureWarmUp(const EngineOptions& options, model::Model& model,
-                             std::span<const EngineLoop::KvParts> parts) {
+                             const tier::KvGroups& kv_groups) {
   constexpr double kSecondsMax = 0.5;
   constexpr int kFarPosition = 4096;
   const int smallest = std::min(options.step_tokens_max, 8);
-  KVGATE_TRY([[maybe_unused]] const double cold, TimeStep(smallest, 0, model, parts));
+  KVGATE_TRY([[maybe_unused]] const double cold, TimeStep(smallest, 0, model, kv_groups));
   WarmUp step{.num_rows = smallest};
-  KVGATE_TRY(step.seconds, TimeStep(smallest, 0, model, parts));
+  KVGATE_TRY(step.seconds, TimeStep(smallest, 0, model, kv_groups));
   uint32_t num_blocks = UINT32_MAX;
-  for (const EngineLoop::KvParts& part : parts) {
-    num_blocks = std::min(num_blocks, part.arena->num_blocks());
+  for (const auto& group : kv_groups.all()) {
+    num_blocks = std::min(num_blocks, group->arena().num_blocks());
   }
   for (const int num_rows : {32, 128}) {
     const double expected = step.seconds / step.num_rows * num_rows;
@@ -234,34 +236,36 @@ Result<WarmUp> MeasureWarmUp(const EngineOptions& options, model::Model& model,
                       static_cast<uint32_t>(schedule::BlocksFor(num_rows)) <= num_blocks;
     if (!fits || expected > kSecondsMax) break;
     step.num_rows = num_rows;
-    KVGATE_TRY(step.seconds, TimeQuickStep(num_rows, 0, model, parts));
+    KVGATE_TRY(step.seconds, TimeQuickStep(num_rows, 0, model, kv_groups));
     if (num_rows != kernels::kKvBlockTokens) continue;
     const int far = std::min(kFarPosition, model.config().context_length / 2) /
                     kernels::kKvBlockTokens * kernels::kKvBlockTokens;
     if (far == 0 || step.seconds > kSecondsMax / 4) continue;
-    KVGATE_TRY(const double far_seconds, TimeQuickStep(num_rows, far, model, parts));
+    KVGATE_TRY(const double far_seconds, TimeQuickStep(num_rows, far, model, kv_groups));
     step.seconds_per_position = (far_seconds - step.seconds) / num_rows / far;
   }
-  if (parts[0].host != nullptr) {
-    step.host_bytes_per_second = parts[0].host->MeasureBytesPerSecond();
+  if (tier::HostTier* const host = kv_groups.full().host(); host != nullptr) {
+    step.host_bytes_per_second = host->MeasureBytesPerSecond();
   }
   return step;
 }
 
-Result<void> AllocateGroups(const EngineOptions& options, const EngineInfo& info,
-                            kernels::Backend& backend, EngineLoop::Parts& parts) {
+Result<tier::KvGroups> OpenGroups(const EngineOptions& options, const EngineInfo& info,
+                                  kernels::Backend& backend) {
   std::vector<uint32_t> num_blocks;
   for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
   const std::vector<uint64_t> host_bytes =
       kv::SplitHostMemory(options.host_bytes, GroupShapes(info), num_blocks);
-  for (size_t i = 0; i < info.kv_groups.size(); ++i) {
-    EngineLoop::KvParts& part = parts.groups.emplace_back();
-    const kernels::KvShape shape = info.model.kv_shape(options.kv_dtype, i);
-    KVGATE_TRY(part.arena, backend.AllocateKv(shape, num_blocks[i]));
-    if (options.host_bytes == 0) continue;
-    KVGATE_TRY(part.host, tier::HostTier::Open(host_bytes[i], backend, *part.arena));
+  std::vector<tier::KvGroup::Options> groups;
+  for (size_t i = 0; i < num_blocks.size(); ++i) {
+    groups.push_back({.window = info.kv_groups[i].window,
+                      .shape = info.model.kv_shape(options.kv_dtype, i),
+                      .num_blocks = num_blocks[i],
+                      .host_bytes = {},
+                      .owner_blocks_max = OwnerBlocksMax(options, num_blocks[i])});
+    if (options.host_bytes > 0) groups.back().host_bytes = host_bytes[i];
   }
-  return {};
+  return tier::KvGroups::Open(groups, backend);
 }
 
 Error DoesNotFit(const EngineOptions& options, std::string_view refused) {
@@ -297,7 +301,7 @@ Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   info.tenant_tokens_max =
       int64_t{OwnerBlocksMax(options, info.num_kv_blocks)} * kernels::kKvBlockTokens;
-  KVGATE_TRY_VOID(AllocateGroups(options, info, backend, parts));
+  KVGATE_TRY(parts.groups, OpenGroups(options, info, backend));
   KVGATE_TRY(parts.warm_up, MeasureWarmUp(options, *parts.model, parts.groups));
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);

@@ -34,18 +34,6 @@ constexpr std::chrono::microseconds kCopyCheckInterval{50};
 // An idle engine wakes this often, because a pin may end.
 constexpr std::chrono::microseconds kIdleInterval{60'000'000};
 
-std::vector<uint32_t> NumBlocks(const EngineInfo& info) {
-  std::vector<uint32_t> num_blocks;
-  for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
-  return num_blocks;
-}
-
-std::vector<kernels::KvArena*> Arenas(const EngineLoop::Parts& parts) {
-  std::vector<kernels::KvArena*> arenas;
-  for (const EngineLoop::KvParts& part : parts.groups) arenas.push_back(part.arena.get());
-  return arenas;
-}
-
 }  // namespace
 
 uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
@@ -65,40 +53,25 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       hasher_({.fingerprint = KvFingerprint(info_, *parts_.model, tokenizer),
                .seed = options.hash_seed,
                .hash_bits = options.hash_bits}),
-      pool_({.num_blocks = info_.num_kv_blocks,
-             .owner_blocks_max = OwnerBlocksMax(options_, info_.num_kv_blocks)}),
-      cache_(pool_),
       pinned_(hasher_),
-      windows_(MakeWindows()),
       tier_(MakeDiskTier(store)),
       scheduler_(
-          {.step_tokens_max = options.step_tokens_max,
-           .mixed_step_tokens_max = options.mixed_step_tokens_max,
-           .step_seconds_max = options.step_ms_max * 1e-3,
-           .short_prompt_tokens = options.short_prompt_tokens,
+          {.step = {.tokens_max = options.step_tokens_max,
+                    .mixed_tokens_max = options.mixed_step_tokens_max,
+                    .seconds_max = options.step_ms_max * 1e-3,
+                    .short_prompt_tokens = options.short_prompt_tokens},
            .sequences_max = options.sequences_max,
            .tenant_kv_share = options.tenant_kv_share,
            .context_policy = options.context_policy_tokens > 0 ? options.context_policy
                                                                : schedule::ContextPolicy::kNone,
            .context_policy_tokens = options.context_policy_tokens},
-          SchedulerParts()),
-      writes_({.scheduler = scheduler_,
-               .disk = tier_.get(),
-               .admission = options.write_admission.get(),
-               .num_blocks = NumBlocks(info_)}),
-      runner_(info_, options.logit_head_tokens, *parts_.model, Arenas(parts_)) {
-  if (parts_.groups[0].host != nullptr) {
-    cache_.SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
-      parts_.groups[0].host->Put(key, id, priority);
-    });
-  }
-  for (size_t i = 0; i < windows_.size(); ++i) {
-    tier::HostTier* const host = parts_.groups[i + 1].host.get();
-    if (host == nullptr) continue;
-    windows_[i]->cache.SetDemote([host](const kv::BlockKey& key, BlockId id, int priority) {
-      host->Put(key, id, priority);
-    });
-  }
+          {.hasher = hasher_,
+           .groups = parts_.groups,
+           .disk = tier_.get(),
+           .backend = backend_,
+           .costs = costs_}),
+      writes_(parts_.groups, tier_.get(), options.write_admission.get()),
+      runner_(info_, options.logit_head_tokens, *parts_.model, parts_.groups) {
   costs_.SetHostSpeed(parts_.warm_up.host_bytes_per_second);
   costs_.SetSlope(parts_.warm_up.seconds_per_position);
   if (parts_.warm_up.num_rows > 0) {
@@ -124,54 +97,21 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
   }
 }
 
-std::vector<std::unique_ptr<EngineLoop::Window>> EngineLoop::MakeWindows() const {
-  std::vector<std::unique_ptr<Window>> windows;
-  for (size_t i = 1; i < info_.kv_groups.size(); ++i) {
-    const KvGroupInfo& group = info_.kv_groups[i];
-    windows.push_back(std::make_unique<Window>(
-        group.window,
-        kv::BlockPool::Options{.num_blocks = group.num_blocks,
-                               .owner_blocks_max = OwnerBlocksMax(options_, group.num_blocks)}));
-  }
-  return windows;
-}
-
 std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::kv::KvStore* store) {
   if (store == nullptr) return nullptr;
   tier::DiskTier::Options options{.fingerprint = info_.kv_fingerprint,
-                                  .shape_tag = ShapeTag(parts_.groups[0].arena->shape()),
-                                  .windows = {},
+                                  .groups = {},
                                   .write_bytes_max = options_.write_back_bytes_max,
                                   .load_threads = options_.io_threads,
                                   .is_driven = options_.is_driven,
                                   .on_completion = [this](tier::Completion completion) {
                                     mailbox_.Post([this, completion] { OnCompletion(completion); });
                                   }};
-  for (size_t i = 1; i < parts_.groups.size(); ++i) {
-    kernels::KvArena* const arena = parts_.groups[i].arena.get();
-    options.windows.push_back({.arena = arena, .shape_tag = ShapeTag(arena->shape())});
+  for (const auto& group : parts_.groups.all()) {
+    kernels::KvArena& arena = group->arena();
+    options.groups.push_back({.arena = &arena, .shape_tag = ShapeTag(arena.shape())});
   }
-  return std::make_unique<tier::DiskTier>(std::move(options), *store, backend_,
-                                          *parts_.groups[0].arena);
-}
-
-schedule::Scheduler::Parts EngineLoop::SchedulerParts() {
-  schedule::Scheduler::Parts parts{.hasher = hasher_,
-                                   .pool = pool_,
-                                   .cache = cache_,
-                                   .host = parts_.groups[0].host.get(),
-                                   .disk = tier_.get(),
-                                   .backend = backend_,
-                                   .arena = *parts_.groups[0].arena,
-                                   .costs = costs_};
-  for (size_t i = 0; i < windows_.size(); ++i) {
-    parts.windows.push_back({.window = windows_[i]->window,
-                             .pool = windows_[i]->pool,
-                             .cache = windows_[i]->cache,
-                             .arena = *parts_.groups[i + 1].arena,
-                             .host = parts_.groups[i + 1].host.get()});
-  }
-  return parts;
+  return std::make_unique<tier::DiskTier>(std::move(options), *store, backend_);
 }
 
 EngineLoop::~EngineLoop() {
@@ -274,11 +214,12 @@ std::optional<std::vector<KvPlace>> EngineLoop::Locate(std::vector<BlockHash> bl
   question->blocks = std::move(blocks);
   std::future<void> answer = question->answered.get_future();
   const auto look_up = [this, question] {
-    const tier::HostTier* const host = parts_.groups[0].host.get();
+    tier::FullGroup& group = parts_.groups.full();
+    const tier::HostTier* const host = group.host();
     for (size_t i = 0; i < question->blocks.size(); ++i) {
       const BlockHash& block = question->blocks[i];
       if (host != nullptr && host->Contains(block)) question->places[i] = KvPlace::kHost;
-      if (cache_.Contains(block)) question->places[i] = KvPlace::kDevice;
+      if (group.cache().Contains(block)) question->places[i] = KvPlace::kDevice;
     }
     question->answered.set_value();
   };
@@ -290,16 +231,11 @@ std::optional<std::vector<KvPlace>> EngineLoop::Locate(std::vector<BlockHash> bl
 
 void EngineLoop::CheckIntegrity() {
   Call([this] {
-    pool_.CheckIntegrity();
-    cache_.CheckIntegrity();
-    if (Idle()) KVGATE_CHECK(pool_.num_used() == 0, "an idle engine holds blocks");
-    for (const std::unique_ptr<Window>& window : windows_) {
-      window->pool.CheckIntegrity();
-      window->cache.CheckIntegrity();
-      if (Idle()) KVGATE_CHECK(window->pool.num_used() == 0, "an idle engine holds windows");
-    }
-    for (const KvParts& group : parts_.groups) {
-      if (group.host != nullptr) group.host->CheckIntegrity();
+    for (const auto& group : parts_.groups.all()) {
+      group->pool().CheckIntegrity();
+      group->cache().CheckIntegrity();
+      if (Idle()) KVGATE_CHECK(group->pool().num_used() == 0, "an idle engine holds blocks");
+      if (group->host() != nullptr) group->host()->CheckIntegrity();
     }
   });
 }
@@ -503,15 +439,10 @@ void EngineLoop::OnPin(const PinnedPrefix& pin) {
 }
 
 void EngineLoop::ApplyPins() {
-  if (parts_.groups[0].host != nullptr) {
-    parts_.groups[0].host->SetPriorities(pinned_.Priorities());
-  }
-  cache_.SetPriorities(pinned_.Priorities());
-  for (size_t i = 0; i < windows_.size(); ++i) {
-    tier::HostTier* const host = parts_.groups[i + 1].host.get();
-    const int window = windows_[i]->window;
-    if (host != nullptr) host->SetPriorities(pinned_.WindowPriorities(window));
-    windows_[i]->cache.SetPriorities(pinned_.WindowPriorities(window));
+  for (const auto& group : parts_.groups.all()) {
+    kv::PriorityMap priorities = pinned_.Priorities(group->window());
+    if (group->host() != nullptr) group->host()->SetPriorities(priorities);
+    group->cache().SetPriorities(std::move(priorities));
   }
 }
 
@@ -570,7 +501,7 @@ void EngineLoop::TakeStep(const schedule::StepItem& item, size_t& logit_row) {
   const size_t row = logit_row;
   if (item.wants_logits) ++logit_row;
   scheduler_.OnComputed(item);
-  if (scheduler_.has_windows()) KeepWindows(*item.sequence);
+  KeepWindows(*item.sequence);
   if (!item.wants_logits) return;
   sample::LogitRow logits = runner_.Logits(row);
   AdvanceSequence(*item.sequence, logits);
@@ -656,15 +587,26 @@ void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> err
   generation.Finish(reason, stats, std::move(error));
 }
 
-void EngineLoop::SumWindowStats() {
+void EngineLoop::SumGroupStats() {
+  tier::FullGroup& full = parts_.groups.full();
+  stats_.num_blocks_free = full.pool().num_free();
+  stats_.num_blocks_cached = full.pool().num_cached();
+  stats_.num_blocks_used = full.pool().num_used();
+  stats_.num_blocks_evicted = full.pool().num_evicted();
+  if (const tier::HostTier* const host = full.host(); host != nullptr) {
+    stats_.num_host_blocks = host->num_cached();
+    stats_.num_host_blocks_max = host->num_blocks();
+    stats_.num_host_blocks_evicted = host->num_evicted();
+  }
+  stats_.num_digest_mismatches = full.cache().num_digest_mismatches();
   stats_.num_window_blocks_free = stats_.num_window_blocks_cached = 0;
   stats_.num_window_blocks_used = stats_.num_window_blocks_evicted = 0;
-  for (const std::unique_ptr<Window>& window : windows_) {
-    stats_.num_window_blocks_free += window->pool.num_free();
-    stats_.num_window_blocks_cached += window->pool.num_cached();
-    stats_.num_window_blocks_used += window->pool.num_used();
-    stats_.num_window_blocks_evicted += window->pool.num_evicted();
-    stats_.num_digest_mismatches += window->cache.num_digest_mismatches();
+  for (tier::WindowGroup* const window : parts_.groups.windows()) {
+    stats_.num_window_blocks_free += window->pool().num_free();
+    stats_.num_window_blocks_cached += window->pool().num_cached();
+    stats_.num_window_blocks_used += window->pool().num_used();
+    stats_.num_window_blocks_evicted += window->pool().num_evicted();
+    stats_.num_digest_mismatches += window->cache().num_digest_mismatches();
   }
 }
 
@@ -672,22 +614,12 @@ void EngineLoop::PublishStats() {
   stats_.num_running = scheduler_.num_running();
   stats_.num_waiting = scheduler_.num_waiting();
   stats_.num_preemptions = scheduler_.num_preemptions();
-  stats_.num_blocks_free = pool_.num_free();
-  stats_.num_blocks_cached = pool_.num_cached();
-  stats_.num_blocks_used = pool_.num_used();
-  stats_.num_blocks_evicted = pool_.num_evicted();
-  stats_.num_digest_mismatches = cache_.num_digest_mismatches();
   stats_.num_single_flight = scheduler_.num_single_flight();
   stats_.num_restores_cut = scheduler_.restorer().num_cut();
   stats_.num_blocks_write_skipped = writes_.num_blocks_skipped();
   stats_.num_restores_skipped = scheduler_.restorer().num_skipped();
   stats_.prefill_tokens_per_second = static_cast<uint64_t>(costs_.prefill_tokens_per_second());
-  if (const tier::HostTier* const host = parts_.groups[0].host.get(); host != nullptr) {
-    stats_.num_host_blocks = host->num_cached();
-    stats_.num_host_blocks_max = host->num_blocks();
-    stats_.num_host_blocks_evicted = host->num_evicted();
-  }
-  SumWindowStats();
+  SumGroupStats();
   if (tier_ != nullptr) {
     stats_.restore_bytes_per_second = static_cast<uint64_t>(tier_->load_speed().bytes_per_second);
     stats_.write_back_bytes_queued = tier_->write_bytes_queued();

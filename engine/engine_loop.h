@@ -18,8 +18,6 @@
 #include "base/thread_activity.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "engine/kv/prefix_cache.h"
-#include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
 #include "engine/model_watch.h"
 #include "engine/pinned_prefixes.h"
@@ -28,6 +26,7 @@
 #include "engine/schedule/scheduler.h"
 #include "engine/step_runner.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/tier/kv_group.h"
 #include "engine/write_backs.h"
 
 namespace kvgate::engine {
@@ -46,13 +45,9 @@ uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks);
 
 class EngineLoop final : public Engine {
  public:
-  struct KvParts {
-    std::unique_ptr<kernels::KvArena> arena;
-    std::unique_ptr<tier::HostTier> host;  // null if there is no host arena
-  };
   struct Parts {
     std::unique_ptr<model::Model> model;
-    std::vector<KvParts> groups;  // in the order of the model's kv_groups
+    tier::KvGroups groups;
     WarmUp warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
@@ -80,15 +75,6 @@ class EngineLoop final : public Engine {
   tier::DiskTier* disk_tier() { return tier_.get(); }
 
  private:
-  // The pool and cache of a group with a window.
-  struct Window {
-    Window(int window_tokens, const kv::BlockPool::Options& options)
-        : window(window_tokens), pool(options), cache(pool) {}
-    int window;
-    kv::BlockPool pool;
-    kv::WindowCache cache;
-  };
-
   void Run();
   void TakeMessages(std::chrono::microseconds wait);
   void Admit();
@@ -110,16 +96,14 @@ class EngineLoop final : public Engine {
   void OnCancel(RequestId id);
   void OnPin(const PinnedPrefix& pin);
   void ApplyPins();
-  std::vector<std::unique_ptr<Window>> MakeWindows() const;
   std::unique_ptr<tier::DiskTier> MakeDiskTier(store::kv::KvStore* store);
-  schedule::Scheduler::Parts SchedulerParts();
   void EndExpiredPins();
   void OnCompletion(const tier::Completion& completion);
   void End(RequestId id, FinishReason reason, std::optional<Error> error = std::nullopt);
   void FailModel(const Error& cause);
   void KeepWindows(schedule::Sequence& sequence);
   void WriteBack(schedule::Sequence& sequence);
-  void SumWindowStats();
+  void SumGroupStats();
   void PublishStats();
   bool Idle() const;
   // Runs `body` on the engine thread and waits until it has run.
@@ -135,10 +119,7 @@ class EngineLoop final : public Engine {
   Parts parts_;
   Mailbox mailbox_;
   kv::BlockHasher hasher_;
-  kv::BlockPool pool_;
-  kv::PrefixCache cache_;
   PinnedPrefixes pinned_;
-  std::vector<std::unique_ptr<Window>> windows_;  // one for each of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
   grammar::mask::MatcherPool matchers_{

@@ -23,11 +23,11 @@ inline Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& mod
                                  const tokenizer::Tokenizer& tokenizer) {
   const Fingerprint weights = model.fingerprint();
   const Fingerprint text = tokenizer.fingerprint();
-  // In a model with windows, a block of group 0 holds fewer layers, so the windows belong to the
-  // identity.
-  std::string groups = "0";
-  for (size_t i = 1; i < info.kv_groups.size(); ++i) {
-    groups += fmt::format("/{}", info.kv_groups[i].window);
+  // In a model with windows, a block of the full group holds fewer layers, so the windows belong to
+  // the identity: "0/WINDOW/...".
+  std::string groups;
+  for (const KvGroupInfo& group : info.kv_groups) {
+    groups += fmt::format("{}{}", groups.empty() ? "" : "/", group.window);
   }
   const std::string identity = fmt::format(
       "weights={};tokenizer={};kv={};block={};group={};numerics={}", ToHex(weights), ToHex(text),

@@ -16,7 +16,7 @@ using kernels::kKvBlockTokens;
 // added.
 constexpr size_t kHintedPrefixesMax = 256;
 
-void Raise(std::span<const kv::BlockKey> keys, int to, PinnedPrefixes::PriorityMap& priorities) {
+void Raise(std::span<const kv::BlockKey> keys, int to, kv::PriorityMap& priorities) {
   for (const kv::BlockKey& key : keys) {
     int& priority = priorities[key.hash];
     priority = std::max(priority, to);
@@ -53,19 +53,14 @@ bool PinnedPrefixes::EndExpired(std::chrono::steady_clock::time_point now) {
   return std::erase_if(prefixes_, [&](const auto& item) { return item.second.until <= now; }) > 0;
 }
 
-PinnedPrefixes::PriorityMap PinnedPrefixes::Priorities() const {
-  PriorityMap priorities;
-  for (const auto& [last, prefix] : prefixes_) Raise(prefix.keys, prefix.priority, priorities);
-  return priorities;
-}
-
-// Includes one block more than the window needs: a prompt that ends exactly with the prefix resumes
+// Includes one block more than a window needs: a prompt that ends exactly with the prefix resumes
 // from its last block but one, because its last token must be computed.
-PinnedPrefixes::PriorityMap PinnedPrefixes::WindowPriorities(int window) const {
-  PriorityMap priorities;
+kv::PriorityMap PinnedPrefixes::Priorities(int window) const {
+  kv::PriorityMap priorities;
   const auto tail = static_cast<size_t>(kv::WindowTailBlocks(window)) + 1;
   for (const auto& [last, prefix] : prefixes_) {
-    const size_t first = prefix.keys.size() - std::min(prefix.keys.size(), tail);
+    const size_t num_blocks = prefix.keys.size();
+    const size_t first = window == 0 ? 0 : num_blocks - std::min(num_blocks, tail);
     Raise(std::span(prefix.keys).subspan(first), prefix.priority, priorities);
   }
   return priorities;

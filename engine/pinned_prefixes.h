@@ -8,14 +8,13 @@
 
 #include "base/ids.h"
 #include "engine/engine.h"
+#include "engine/kv/block_cache.h"
 #include "engine/kv/block_hasher.h"
 
 namespace kvgate::engine {
 
 class PinnedPrefixes {
  public:
-  using PriorityMap = std::unordered_map<BlockHash, int>;
-
   // The hasher must outlive this object.
   explicit PinnedPrefixes(kv::BlockHasher& hasher) : hasher_(hasher) {}
 
@@ -24,11 +23,10 @@ class PinnedPrefixes {
   // Removes the pins that have ended. Returns true if there were any.
   bool EndExpired(std::chrono::steady_clock::time_point now);
 
-  // Priorities of the blocks of group 0. A block that several pinned prefixes share has the highest
-  // of their priorities, so a parent's priority is never lower than its child's.
-  PriorityMap Priorities() const;
-  // Priorities of a window group's blocks: those just before each prefix's end.
-  PriorityMap WindowPriorities(int window) const;
+  // Priorities of the blocks of a KV group with that window (0 means none): those just before each
+  // prefix's end, as far as its layers see. A block that several pinned prefixes share has the
+  // highest of their priorities, so a parent's priority is never lower than its child's.
+  kv::PriorityMap Priorities(int window) const;
 
  private:
   struct Prefix {

@@ -11,12 +11,12 @@ namespace kvgate::engine {
 using schedule::Sequence;
 
 StepRunner::StepRunner(const EngineInfo& info, int logit_head_tokens, model::Model& model,
-                       std::vector<kernels::KvArena*> arenas)
+                       const tier::KvGroups& groups)
     : info_(info),
       logit_head_tokens_(HeadTokens(logit_head_tokens)),
       model_(model),
-      arenas_(std::move(arenas)),
-      rows_(arenas_.size()) {}
+      kv_groups_(groups),
+      rows_(groups.size()) {}
 
 void StepRunner::Gather(const std::vector<schedule::StepItem>& step) {
   tokens_.clear();
@@ -29,25 +29,21 @@ void StepRunner::Gather(const std::vector<schedule::StepItem>& step) {
     const int first_row = static_cast<int>(tokens_.size());
     const auto begin = sequence.tokens.begin() + sequence.num_computed;
     tokens_.insert(tokens_.end(), begin, begin + item.num_tokens);
-    rows_[0].push_back(
-        {.first_row = first_row,
-         .num_rows = item.num_tokens,
-         .first_position = sequence.num_slots(),
-         .block_table = sequence.block_table,
-         .num_dropped_tokens = sequence.num_dropped_tokens,
-         .block_mass = sequence.counts_mass() ? sequence.block_mass.data() : nullptr});
-    for (size_t group = 1; group < rows_.size(); ++group) {
-      rows_[group].push_back({.first_row = first_row,
-                              .num_rows = item.num_tokens,
-                              .first_position = sequence.num_computed,
-                              .block_table = sequence.windows[group - 1].block_table});
+    for (size_t group = 0; group < rows_.size(); ++group) {
+      rows_[group].push_back(
+          {.first_row = first_row,
+           .num_rows = item.num_tokens,
+           .first_position = sequence.num_slots(),
+           .block_table = sequence.held[group].block_table,
+           .num_dropped_tokens = sequence.num_dropped_tokens,
+           .block_mass = sequence.counts_mass() ? sequence.block_mass.data() : nullptr});
     }
     if (!item.wants_logits) continue;
     logit_rows_.push_back(first_row + item.num_tokens - 1);
     scales_.push_back(GenerationOf(sequence).inverse_temperature());
   }
   for (size_t group = 0; group < rows_.size(); ++group) {
-    groups_.push_back({.arena = arenas_[group], .sequences = rows_[group]});
+    groups_.push_back({.arena = &kv_groups_[group].arena(), .sequences = rows_[group]});
   }
 }
 

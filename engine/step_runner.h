@@ -11,15 +11,15 @@
 #include "engine/model/model.h"
 #include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/tier/kv_group.h"
 
 namespace kvgate::engine {
 
 class StepRunner {
  public:
-  // `arenas` has one entry per KV group; all arguments outlive the runner. logit_head_tokens is the
-  // one of EngineOptions.
+  // All arguments outlive the runner. logit_head_tokens is the one of EngineOptions.
   StepRunner(const EngineInfo& info, int logit_head_tokens, model::Model& model,
-             std::vector<kernels::KvArena*> arenas);
+             const tier::KvGroups& groups);
 
   // Builds the model input that Run computes.
   void Gather(const std::vector<schedule::StepItem>& step);
@@ -36,7 +36,7 @@ class StepRunner {
   const EngineInfo& info_;
   const int logit_head_tokens_;  // 0 means that rows are copied whole
   model::Model& model_;
-  const std::vector<kernels::KvArena*> arenas_;
+  const tier::KvGroups& kv_groups_;
   // Buffers of the current step, kept between steps to reuse their memory.
   std::vector<TokenId> tokens_;
   std::vector<std::vector<kernels::SequenceRows>> rows_;  // per group

@@ -7,8 +7,13 @@ namespace kvgate::engine {
 
 using schedule::Sequence;
 
-WriteBacks::WriteBacks(Parts parts)
-    : parts_(std::move(parts)), num_blocks_writing_(parts_.num_blocks.size()) {}
+WriteBacks::WriteBacks(tier::KvGroups& groups, tier::DiskTier* disk,
+                       tier::WriteAdmission* admission)
+    : groups_(groups),
+      disk_(disk),
+      admission_(admission),
+      unstored_(groups, disk, admission),
+      num_blocks_writing_(groups.size()) {}
 
 // Blocks that wait for the disk cannot be reused, so writes in flight hold at most a quarter of
 // each pool, or one request's blocks.
@@ -17,13 +22,13 @@ bool WriteBacks::Fits(std::span<const tier::WriteItem> items) const {
   std::vector<size_t> wanted = num_blocks_writing_;
   for (const tier::WriteItem& item : items) ++wanted[item.group];
   for (size_t group = 0; group < wanted.size(); ++group) {
-    if (wanted[group] > parts_.num_blocks[group] / 4) return false;
+    if (wanted[group] > groups_[group].pool().num_blocks() / 4) return false;
   }
   return true;
 }
 
 void WriteBacks::Write(Sequence& sequence) {
-  if (parts_.disk == nullptr) return;
+  if (disk_ == nullptr) return;
   const int num_stored = sequence.num_stored_blocks;
   try {
     Begin(sequence);
@@ -35,25 +40,18 @@ void WriteBacks::Write(Sequence& sequence) {
 
 void WriteBacks::Begin(Sequence& sequence) {
   const int num_stored = sequence.num_stored_blocks;
-  std::vector<tier::WriteItem> items =
-      parts_.scheduler.TakeUnstoredBlocks(sequence, parts_.admission);
+  std::vector<tier::WriteItem> items = unstored_.Take(sequence);
   if (items.empty()) return;
-  Entry write{.held = {},
-              .held_windows = parts_.scheduler.HoldWindows(items),
+  Entry write{.held = unstored_.Hold(sequence, items),
               .num_items = std::vector<size_t>(num_blocks_writing_.size())};
-  size_t num_held = 0;
-  for (const tier::WriteItem& item : items) {
-    ++write.num_items[item.group];
-    if (item.group == 0) num_held = item.depth + size_t{1};
-  }
+  for (const tier::WriteItem& item : items) ++write.num_items[item.group];
   const bool fits = Fits(items);
-  write.held = parts_.scheduler.HoldBlocks(sequence, num_held);
   // The entry exists before the write begins, because the tier reads the blocks that it holds.
   const uint64_t ticket = next_ticket_++;
   const auto entry = writes_.emplace(ticket, std::move(write)).first;
   bool is_begun = false;
   try {
-    is_begun = fits && parts_.disk->Write(ticket, std::move(items));
+    is_begun = fits && disk_->Write(ticket, std::move(items));
   } catch (const std::bad_alloc&) {  // counted as skipped
   }
   if (!is_begun) {
@@ -62,7 +60,7 @@ void WriteBacks::Begin(Sequence& sequence) {
     writes_.erase(entry);
     // With windows the blocks are offered again later, because without them no block behind them
     // could be found. Otherwise a slow disk is not asked twice.
-    if (parts_.scheduler.has_windows()) sequence.num_stored_blocks = num_stored;
+    if (!groups_.windows().empty()) sequence.num_stored_blocks = num_stored;
     return;
   }
   for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
@@ -74,9 +72,9 @@ void WriteBacks::Skip(const std::vector<size_t>& num_items) {
   uint64_t bytes = 0;
   for (size_t group = 0; group < num_items.size(); ++group) {
     num_blocks_skipped_ += num_items[group];
-    bytes += num_items[group] * parts_.disk->block_bytes(static_cast<uint32_t>(group));
+    bytes += num_items[group] * disk_->block_bytes(static_cast<uint32_t>(group));
   }
-  if (parts_.admission != nullptr) parts_.admission->GiveBack(bytes);
+  if (admission_ != nullptr) admission_->GiveBack(bytes);
 }
 
 void WriteBacks::OnCompletion(const tier::Completion& completion) {

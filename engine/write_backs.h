@@ -1,6 +1,6 @@
 // WriteBacks: the KV blocks that are being written to the store, and the references that keep them
-// in memory until then. It limits how many may be in flight; the scheduler and the admission choose
-// which blocks are worth it. Engine thread only.
+// in memory until then. It limits how many may be in flight; UnstoredBlocks chooses which blocks
+// are worth it. Engine thread only.
 //
 // If memory runs out, nothing is written: the KV stays where it is and may be written later.
 #pragma once
@@ -11,21 +11,19 @@
 #include <vector>
 
 #include "engine/kv/block_pool.h"
-#include "engine/schedule/scheduler.h"
+#include "engine/schedule/sequence.h"
+#include "engine/schedule/unstored_blocks.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/tier/kv_group.h"
 #include "engine/tier/write_admission.h"
 
 namespace kvgate::engine {
 
 class WriteBacks {
  public:
-  struct Parts {
-    schedule::Scheduler& scheduler;
-    tier::DiskTier* disk = nullptr;             // null means that nothing is written
-    tier::WriteAdmission* admission = nullptr;  // null means no limit
-    std::vector<uint32_t> num_blocks;           // of each group's pool
-  };
-  explicit WriteBacks(Parts parts);
+  // All arguments outlive it. Without a disk tier nothing is written; without an admission there is
+  // no limit.
+  WriteBacks(tier::KvGroups& groups, tier::DiskTier* disk, tier::WriteAdmission* admission);
 
   // Queues the sequence's blocks that are full, not stored yet and admitted. Never throws.
   void Write(schedule::Sequence& sequence);
@@ -40,7 +38,6 @@ class WriteBacks {
   // block_pool.h.
   struct Entry {
     std::vector<kv::BlockRef> held;
-    std::vector<kv::BlockRef> held_windows;
     std::vector<size_t> num_items;  // per group
   };
   void Begin(schedule::Sequence& sequence);
@@ -48,7 +45,10 @@ class WriteBacks {
   void Skip(const std::vector<size_t>& num_items);
   bool Fits(std::span<const tier::WriteItem> items) const;
 
-  Parts parts_;
+  tier::KvGroups& groups_;
+  tier::DiskTier* const disk_;
+  tier::WriteAdmission* const admission_;
+  const schedule::UnstoredBlocks unstored_;
   std::unordered_map<uint64_t, Entry> writes_;  // by ticket
   uint64_t next_ticket_ = 1;
   std::vector<size_t> num_blocks_writing_;  // per group

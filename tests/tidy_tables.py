@@ -153,10 +153,6 @@ TESTED_ELSEWHERE = {
     "engine/modelfile/model_file.cc": "tests/engine/modelfile/gguf_test.cc",
     "engine/text/output/call_body.cc": "tests/engine/text/output/tag_parser_test.cc",
     "engine/text/output/object_body.cc": "tests/engine/text/output/tag_parser_test.cc",
-    "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/windowed_admission.cc": "tests/engine/schedule/window_groups_test.cc",
     "engine/text/tokenizer/vocabulary/special_matcher.cc":
         "tests/engine/text/tokenizer/tokenizer_test.cc",
     "engine/text/tokenizer/vocabulary/word_table.cc":
@@ -303,13 +299,12 @@ CLASSES_IN_MANY_SOURCES = {
     "kvgate::jinja::Evaluator": "the evaluation of expressions, apart from that of statements",
     "kvgate::jinja::runtime::Runtime": "operators and printing, as functions over values",
     "kvgate::modelfile::GgufFile": "the joining of parts, as what opens a file",
-    "kvgate::schedule::Scheduler": "the policies of context, and the step plan",
     "kvgate::service::Service": "what is told about the gateway",
     "kvgate::store::kv::RocksKvStore": "maintenance and pins, as owners of their own records",
 }
 # Classes of more than 25 methods: class -> (today's number, what will divide it).
 CLASSES_OF_MANY_METHODS = {
-    "kvgate::engine::EngineLoop": (45, "the steps, the requests that wait and the write backs"),
+    "kvgate::engine::EngineLoop": (43, "the steps, the requests that wait and the write backs"),
     "kvgate::grammar::language::LarkParser": (30, "readers of tokens, of rules and of terminals"),
     "kvgate::grammar::mask::StateTable": (37, "the closure of items, apart from storage"),
     "kvgate::grammar::rules::Grammar": (30, "a builder, apart from the finished rules"),
@@ -324,7 +319,6 @@ CLASSES_OF_MANY_METHODS = {
     "kvgate::kv::BlockPool": (28, "the eviction queue"),
     "kvgate::prompt::rewrite::BodyWriter": (27, "the writing of tools, system and messages"),
     "kvgate::sample::Sampler": (30, "the penalties, apart from the choice"),
-    "kvgate::schedule::Scheduler": (78, "admission, context policies and the step plan"),
     "kvgate::service::Service": (29, "what is told about the gateway"),
     "kvgate::store::kv::KvIndex": (30, "the accounts of disk use"),
     "kvgate::store::kv::RocksKvStore": (55, "maintenance and pins"),

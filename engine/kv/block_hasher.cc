@@ -18,7 +18,7 @@ std::span<const std::byte> BytesOf(const auto& value) {
 }  // namespace
 
 BlockHash GroupHash(const BlockHash& hash, uint32_t group) {
-  if (group == 0) return hash;
+  if (group == kFullGroup) return hash;
   const std::array<uint64_t, 3> input{hash.low, hash.high, group};
   const auto [low, high] = Xxh3(std::as_bytes(std::span(input)));
   return {.low = low, .high = high};

@@ -22,8 +22,13 @@ struct BlockKey {
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
 
+// The KV group whose layers see all tokens; every model has it. The keys of its blocks are chained
+// and alone decide what a prefix is, so its records stand for the block as a whole: they carry the
+// block's tokens, and the records of the other groups hang from them.
+inline constexpr uint32_t kFullGroup = 0;
+
 // Returns the store's name for one KV group's part of a block, so that the bytes of one group are
-// never found as another's. Group 0 keeps the block's own hash.
+// never found as another's. The full group keeps the block's own hash.
 BlockHash GroupHash(const BlockHash& hash, uint32_t group);
 
 class BlockHasher {

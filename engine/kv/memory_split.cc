@@ -13,8 +13,9 @@ uint64_t BlocksFor(int num_tokens) {
   return static_cast<uint64_t>((num_tokens + block_tokens - 1) / block_tokens);
 }
 
-// Returns the number of blocks of a window group beside n blocks of group 0.
-uint64_t WindowBlocks(int window, uint64_t n, const MemorySplitArgs& args) {
+// Returns the number of blocks of a group beside n blocks of the full one.
+uint64_t BlocksBeside(uint64_t n, int window, const MemorySplitArgs& args) {
+  if (window == 0) return n;
   const auto tail = static_cast<uint64_t>(WindowTailBlocks(window));
   const uint64_t alone = 2 * tail + BlocksFor(args.step_tokens) + 2;
   const uint64_t context = std::max<uint64_t>(1, BlocksFor(args.context_tokens));
@@ -24,9 +25,9 @@ uint64_t WindowBlocks(int window, uint64_t n, const MemorySplitArgs& args) {
 
 std::vector<uint32_t> CountBlocks(uint64_t n, std::span<const GroupShape> groups,
                                   const MemorySplitArgs& args) {
-  std::vector<uint32_t> blocks{static_cast<uint32_t>(n)};
-  for (const GroupShape& group : groups.subspan(1)) {
-    blocks.push_back(static_cast<uint32_t>(WindowBlocks(group.window, n, args)));
+  std::vector<uint32_t> blocks;
+  for (const GroupShape& group : groups) {
+    blocks.push_back(static_cast<uint32_t>(BlocksBeside(n, group.window, args)));
   }
   return blocks;
 }
@@ -43,10 +44,11 @@ uint64_t KvMemoryFor(uint64_t num_blocks, std::span<const GroupShape> groups,
 
 std::vector<uint32_t> SplitKvMemory(std::span<const GroupShape> groups,
                                     const MemorySplitArgs& args) {
-  KVGATE_CHECK(!groups.empty() && groups[0].block_bytes > 0, "KV groups");
-  // With more blocks of group 0 the others never get fewer, so a binary search finds the largest n.
+  KVGATE_CHECK(!groups.empty() && groups[kFullGroup].block_bytes > 0, "KV groups");
+  // With more blocks of the full group the others never get fewer, so a binary search finds the
+  // largest n.
   uint64_t low = 0;
-  uint64_t high = std::min(args.bytes / groups[0].block_bytes, args.num_blocks_max);
+  uint64_t high = std::min(args.bytes / groups[kFullGroup].block_bytes, args.num_blocks_max);
   while (low < high) {
     const uint64_t middle = (low + high + 1) / 2;
     if (KvMemoryFor(middle, groups, args) <= args.bytes) {
@@ -66,10 +68,12 @@ std::vector<uint64_t> SplitHostMemory(uint64_t bytes, std::span<const GroupShape
     parts.push_back(static_cast<double>(groups[i].block_bytes) * num_blocks[i]);
     all += parts.back();
   }
-  std::vector<uint64_t> shares{bytes};
-  for (size_t i = 1; i < groups.size(); ++i) {
-    shares.push_back(static_cast<uint64_t>(static_cast<double>(bytes) * (parts[i] / all)));
-    shares[0] -= shares.back();
+  std::vector<uint64_t> shares(groups.size());
+  shares[kFullGroup] = bytes;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i == kFullGroup) continue;  // it gets the rest
+    shares[i] = static_cast<uint64_t>(static_cast<double>(bytes) * (parts[i] / all));
+    shares[kFullGroup] -= shares[i];
   }
   return shares;
 }

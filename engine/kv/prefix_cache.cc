@@ -15,11 +15,7 @@ PrefixMatch::~PrefixMatch() {
   ReleaseLastToFirst(blocks);
 }
 
-PrefixCache::PrefixCache(BlockPool& pool) : pool_(pool), entries_(pool.num_blocks()) {
-  pool_.SetListener(this);
-}
-
-PrefixCache::~PrefixCache() { pool_.SetListener(nullptr); }
+PrefixCache::PrefixCache(BlockPool& pool) : BlockCache(pool), entries_(pool.num_blocks()) {}
 
 PrefixMatch PrefixCache::Match(const BlockKey& root, std::span<const BlockKey> keys,
                                std::span<const TokenId> tokens) {
@@ -49,12 +45,7 @@ void PrefixCache::CountUse(const PrefixMatch& match) {
   for (const BlockRef& block : match.blocks) pool_.CountUse(block.id());
 }
 
-int PrefixCache::PriorityOf(const BlockHash& hash) const {
-  const auto found = priorities_.find(hash);
-  return found != priorities_.end() ? found->second : 0;
-}
-
-void PrefixCache::SetPriorities(std::unordered_map<BlockHash, int> priorities) {
+void PrefixCache::SetPriorities(PriorityMap priorities) {
   priorities_ = std::move(priorities);
   for (const auto& [hash, id] : full_) pool_.SetPriority(id, PriorityOf(hash));
 }

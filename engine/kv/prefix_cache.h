@@ -9,12 +9,12 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/kv/block_cache.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
 
@@ -32,11 +32,9 @@ struct PrefixMatch {
   int num_partial_tokens = 0;
 };
 
-class PrefixCache : public BlockPool::Listener {
+class PrefixCache final : public BlockCache {
  public:
-  // REQUIRES: the pool outlives the cache and has no other listener.
   explicit PrefixCache(BlockPool& pool);
-  ~PrefixCache() override;
 
   // keys[i] is the key of tokens[32 i, 32 (i+1)), and `root` is the key before the first. Matches
   // at most tokens.size() tokens: the caller leaves out those that it must compute in any case.
@@ -61,22 +59,12 @@ class PrefixCache : public BlockPool::Listener {
   void InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens, uint32_t depth,
                      BlockId block);
 
-  // Drops all blocks that are not referenced.
-  void Clear();
-
-  // Sets the priority of blocks by hash, both present and future ones; all others have priority 0.
-  // REQUIRES: a parent's priority is never lower than its child's.
-  void SetPriorities(std::unordered_map<BlockHash, int> priorities);
-  // Called with each full block that is about to be evicted, while its KV is still in place. Must
-  // not throw.
-  using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
-  void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }
+  void SetPriorities(PriorityMap priorities) override;
+  void Clear() override;
+  void OnEvict(BlockId id) override;
 
   size_t num_entries() const { return num_entries_; }
-  uint64_t num_digest_mismatches() const { return num_digest_mismatches_; }
-  void CheckIntegrity() const;
-
-  void OnEvict(BlockId id) override;
+  void CheckIntegrity() const override;
 
  private:
   struct Entry {
@@ -90,20 +78,15 @@ class PrefixCache : public BlockPool::Listener {
   };
 
   bool HasParent(const BlockKey& parent, uint32_t depth) const;
-  int PriorityOf(const BlockHash& hash) const;
   bool HasContinuation(const BlockKey& parent, std::span<const TokenId> tokens) const;
   void Forget(BlockId id);
   void Add(Entry entry, BlockId block);
   void MatchPartial(const BlockKey& parent, std::span<const TokenId> tokens, PrefixMatch& match);
 
-  BlockPool& pool_;
   std::vector<Entry> entries_;                                    // by block id
   std::unordered_map<BlockHash, BlockId> full_;                   // full blocks by hash
   std::unordered_map<BlockHash, std::vector<BlockId>> children_;  // by the parent's hash
-  std::unordered_map<BlockHash, int> priorities_;
-  DemoteFunction demote_;
   size_t num_entries_ = 0;
-  uint64_t num_digest_mismatches_ = 0;
 };
 
 }  // namespace kvgate::kv

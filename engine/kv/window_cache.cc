@@ -6,11 +6,7 @@
 
 namespace kvgate::kv {
 
-WindowCache::WindowCache(BlockPool& pool) : pool_(pool), keys_(pool.num_blocks()) {
-  pool_.SetListener(this);
-}
-
-WindowCache::~WindowCache() { pool_.SetListener(nullptr); }
+WindowCache::WindowCache(BlockPool& pool) : BlockCache(pool), keys_(pool.num_blocks()) {}
 
 bool WindowCache::Contains(const BlockKey& key) const {
   const auto found = blocks_.find(key.hash);
@@ -52,12 +48,7 @@ void WindowCache::Clear() {
   }
 }
 
-int WindowCache::PriorityOf(const BlockHash& hash) const {
-  const auto found = priorities_.find(hash);
-  return found != priorities_.end() ? found->second : 0;
-}
-
-void WindowCache::SetPriorities(std::unordered_map<BlockHash, int> priorities) {
+void WindowCache::SetPriorities(PriorityMap priorities) {
   priorities_ = std::move(priorities);
   for (const auto& [hash, id] : blocks_) {
     const int priority = PriorityOf(hash);

@@ -10,12 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/kv/block_cache.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
 #include "kernels/backend.h"
@@ -28,11 +28,9 @@ constexpr int WindowTailBlocks(int window) {
   return (window - 1 + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
 }
 
-class WindowCache : private BlockPool::Listener {
+class WindowCache final : public BlockCache {
  public:
-  // REQUIRES: the pool outlives the cache and has no other listener.
   explicit WindowCache(BlockPool& pool);
-  ~WindowCache() override;
 
   bool Contains(const BlockKey& key) const;
   // Returns a reference to the block, which is no longer expendable; empty if it is not present.
@@ -44,30 +42,19 @@ class WindowCache : private BlockPool::Listener {
   // Marks the block expendable, unless it is pinned or several requests needed it.
   void MakeExpendable(BlockId block);
 
-  // Drops all blocks that are not referenced.
-  void Clear();
-
-  // Same as in PrefixCache. Expendable blocks are not demoted, because they are not worth the copy.
-  void SetPriorities(std::unordered_map<BlockHash, int> priorities);
-  using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
-  void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }
+  void SetPriorities(PriorityMap priorities) override;
+  void Clear() override;
+  // Expendable blocks are not demoted, because they are not worth the copy.
+  void OnEvict(BlockId id) override;
 
   size_t num_entries() const { return blocks_.size(); }
-  uint64_t num_digest_mismatches() const { return num_digest_mismatches_; }
-  void CheckIntegrity() const;
+  void CheckIntegrity() const override;
 
  private:
   static constexpr int kExpendable = -1;
 
-  void OnEvict(BlockId id) override;
-  int PriorityOf(const BlockHash& hash) const;
-
-  BlockPool& pool_;
   std::vector<std::optional<BlockKey>> keys_;      // by block id
   std::unordered_map<BlockHash, BlockId> blocks_;  // by hash
-  std::unordered_map<BlockHash, int> priorities_;
-  DemoteFunction demote_;
-  uint64_t num_digest_mismatches_ = 0;
 };
 
 }  // namespace kvgate::kv

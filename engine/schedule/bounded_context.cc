@@ -1,29 +1,49 @@
-// The scheduler's handling of sequences whose KV a context policy bounds.
-#include <algorithm>
-#include <utility>
+#include "engine/schedule/bounded_context.h"
 
-#include "engine/schedule/scheduler.h"
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
 
 namespace kvgate::schedule {
 
 using kernels::kKvBlockTokens;
 
-int Scheduler::BlocksNeeded(const Sequence& sequence) const {
+BoundedContext::BoundedContext(ContextPolicy policy, int policy_tokens, tier::FullGroup& group,
+                               SingleFlight& single_flight)
+    : policy_(policy),
+      num_kept_(policy == ContextPolicy::kNone ? 0 : policy_tokens / kKvBlockTokens),
+      group_(group),
+      single_flight_(single_flight) {}
+
+void BoundedContext::Enter(Sequence& sequence) const {
+  if (policy_ == ContextPolicy::kLeastAttended) {
+    sequence.first_mass_token = num_kept_ * kKvBlockTokens;
+  }
+}
+
+int BoundedContext::BlocksNeeded(const Sequence& sequence) const {
   const int num_blocks = BlocksFor(sequence.num_tokens() - sequence.num_dropped_tokens);
-  return bounded_blocks_ == 0 ? num_blocks
-                              : std::min(num_blocks, bounded_blocks_ + kContextGrowthBlocks);
+  return is_bounded() ? std::min(num_blocks, num_kept_ + kContextGrowthBlocks) : num_blocks;
 }
 
-// Returns how many more tokens fit the sequence's blocks.
-int Scheduler::NumSlotsLeft(const Sequence& sequence) {
-  return static_cast<int>(sequence.blocks.size()) * kKvBlockTokens - sequence.num_slots();
+int BoundedContext::NumReusableBlocks(const Sequence& sequence) const {
+  const int num_blocks = (sequence.num_tokens() - 1) / kKvBlockTokens;
+  return is_bounded() ? std::min(num_blocks, num_kept_) : num_blocks;
 }
 
-// Drops nothing until the table is full, and then all blocks beyond the bound; see
-// context_policy.h.
-void Scheduler::BoundContext(Sequence& sequence) {
-  const int slots_max = (bounded_blocks_ + kContextGrowthBlocks) * kKvBlockTokens;
-  if (bounded_blocks_ == 0 || sequence.num_slots() < slots_max) return;
+void BoundedContext::Append(Sequence& sequence, std::vector<kv::BlockRef> blocks) const {
+  HeldBlocks& held = sequence.full();
+  if (is_bounded()) sequence.block_mass.reserve(held.blocks.size() + blocks.size());
+  held.Append(std::move(blocks));
+  if (is_bounded() && policy_ == ContextPolicy::kLeastAttended) {
+    sequence.block_mass.resize(held.blocks.size(), 0);
+  }
+}
+
+void BoundedContext::Bound(Sequence& sequence) {
+  const int slots_max = (num_kept_ + kContextGrowthBlocks) * kKvBlockTokens;
+  if (!is_bounded() || sequence.num_slots() < slots_max) return;
   while (true) {
     const int num_blocks = BlocksFor(sequence.num_slots());
     ContextTable table{.num_blocks = num_blocks, .num_newest_blocks = 1, .block_mass = {}};
@@ -31,55 +51,46 @@ void Scheduler::BoundContext(Sequence& sequence) {
       table.block_mass =
           std::span<const uint64_t>(sequence.block_mass).first(static_cast<size_t>(num_blocks));
     }
-    const std::optional<int> index = BlockToDrop(options_.context_policy, bounded_blocks_, table);
+    const std::optional<int> index = BlockToDrop(policy_, num_kept_, table);
     if (!index.has_value()) return;
     // Without room for the copies, the sequence keeps all its blocks until there is some.
     if (sequence.num_dropped_tokens == 0 && !Detach(sequence)) return;
-    DropBlock(sequence, *index);
+    Drop(sequence, *index);
   }
 }
 
 // Replaces the blocks by copies outside the prefix cache: a holder of a cached block must hold its
 // parents too, so cached blocks cannot be dropped one by one.
-bool Scheduler::Detach(Sequence& sequence) {
+bool BoundedContext::Detach(Sequence& sequence) {
+  HeldBlocks& held = sequence.full();
   // Throws if memory runs out, because dropping a block later would change the answer.
-  auto fresh = AcquireFresh(static_cast<int>(sequence.blocks.size()), sequence);
+  auto fresh = group_.Acquire(held.end(), sequence.tenant);
   if (!fresh.has_value()) return false;
-  ForgetInFlight(sequence);
-  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
+  single_flight_.Forget(sequence);
+  for (size_t i = 0; i < held.blocks.size(); ++i) {
     const int num_tokens =
         std::clamp(sequence.num_slots() - static_cast<int>(i) * kKvBlockTokens, 0, kKvBlockTokens);
-    CopyBlock(sequence.blocks[i].id(), (*fresh)[i].id(), num_tokens);
-    sequence.block_table[i] = (*fresh)[i].id();
+    group_.Copy(held.blocks[i].id(), (*fresh)[i].id(), num_tokens);
+    held.block_table[i] = (*fresh)[i].id();
   }
-  std::swap(sequence.blocks, *fresh);
+  std::swap(held.blocks, *fresh);
   kv::ReleaseLastToFirst(*fresh);
   return true;
 }
 
 // Moves the block to the end of the table, where it is written next.
-void Scheduler::DropBlock(Sequence& sequence, int index) {
+void BoundedContext::Drop(Sequence& sequence, int index) {
   const auto to_end = [index](auto& items) {
     std::rotate(items.begin() + index, items.begin() + index + 1, items.end());
   };
-  to_end(sequence.blocks);
-  to_end(sequence.block_table);
+  to_end(sequence.full().blocks);
+  to_end(sequence.full().block_table);
   if (!sequence.block_mass.empty()) {
     to_end(sequence.block_mass);
     sequence.block_mass.back() = 0;
   }
   sequence.num_dropped_tokens += kKvBlockTokens;
-#if KVGATE_DEBUG
-  backend_.PoisonKvBlock(arena_, sequence.block_table.back());
-#endif
-}
-
-// Removes the sequence as a leader: no other request needs to wait for what it computes.
-void Scheduler::ForgetInFlight(const Sequence& sequence) {
-  for (const kv::BlockKey& key : sequence.keys) {
-    const auto found = in_flight_.find(key.hash);
-    if (found != in_flight_.end() && found->second == sequence.id) in_flight_.erase(found);
-  }
+  group_.Poison(sequence.full().block_table.back());
 }
 
 }  // namespace kvgate::schedule

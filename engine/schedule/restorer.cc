@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -24,28 +25,26 @@ constexpr double kLookSecondsMax = 0.005;
 
 }  // namespace
 
-Restorer::Restorer(tier::DiskTier* tier, const CostModel& costs, uint64_t block_bytes)
-    : tier_(tier), costs_(costs), block_bytes_(block_bytes) {}
-
 Restorer::~Restorer() { KVGATE_CHECK(loads_.empty(), "a load outlives its owner"); }
 
-int Restorer::CountOnDisk(const Sequence& sequence, size_t first_block) const {
-  if (tier_ == nullptr) return 0;
-  size_t block = first_block;
-  while (block < sequence.keys.size() && tier_->Contains(sequence.keys[block])) ++block;
-  return static_cast<int>(block - first_block);
+int Restorer::CountOnDisk(const Sequence& sequence, int first_block) const {
+  if (!has_disk()) return 0;
+  const auto keys = std::span(sequence.keys).subspan(static_cast<size_t>(first_block));
+  const auto missing = std::ranges::find_if(
+      keys, [this](const kv::BlockKey& key) { return !parts_.disk->Contains(key); });
+  return static_cast<int>(missing - keys.begin());
 }
 
 void Restorer::Begin(Sequence& sequence, int num_on_disk) {
   const int first = sequence.num_computed / kKvBlockTokens;
-  const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
+  const tier::DiskTier::LoadSpeed speed = parts_.disk->load_speed();
   const CostModel::RestorePlan plan =
-      costs_.PlanRestore({.first_position = sequence.num_computed,
-                          .num_blocks = num_on_disk,
-                          .block_bytes = block_bytes_,
-                          .bytes_ahead = tier_->load_bytes_queued(),
-                          .bytes_per_second = speed.bytes_per_second,
-                          .latency_seconds = speed.latency_seconds});
+      parts_.costs.PlanRestore({.first_position = sequence.num_computed,
+                                .num_blocks = num_on_disk,
+                                .block_bytes = parts_.group.block_bytes(),
+                                .bytes_ahead = parts_.disk->load_bytes_queued(),
+                                .bytes_per_second = speed.bytes_per_second,
+                                .latency_seconds = speed.latency_seconds});
   if (plan.num_blocks < num_on_disk) {
     NoteNotWorthIt(sequence, sequence.num_computed + plan.num_blocks * kKvBlockTokens,
                    (num_on_disk - plan.num_blocks) * kKvBlockTokens, speed);
@@ -58,7 +57,7 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
   items.reserve(static_cast<size_t>(plan.num_blocks));
   for (int block = first; block < first + plan.num_blocks; ++block) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
-                     .block = sequence.block_table[static_cast<size_t>(block)]});
+                     .block = sequence.full().block_table[static_cast<size_t>(block)]});
   }
   sequence.restore_compute_seconds = plan.compute_seconds;
   Enter(sequence, Load{.sequence = &sequence}, std::move(items));
@@ -69,19 +68,19 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
 // load saves. On a disk that was not read since the start, the first record also pays once for
 // opening files and waking threads.
 double Restorer::LatencySeconds(const Sequence& sequence) const {
-  const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
+  const tier::DiskTier::LoadSpeed speed = parts_.disk->load_speed();
   const double expected = speed.bytes_per_second > 0 ? speed.latency_seconds : kFirstReadSecondsMax;
   return std::min(expected, sequence.restore_compute_seconds / 2);
 }
 
 void Restorer::NoteNotWorthIt(Sequence& sequence, int first_position, int num_tokens,
                               const tier::DiskTier::LoadSpeed& speed) const {
-  const double bytes =
-      static_cast<double>(num_tokens / kKvBlockTokens) * static_cast<double>(block_bytes_);
+  const double bytes = static_cast<double>(num_tokens / kKvBlockTokens) *
+                       static_cast<double>(parts_.group.block_bytes());
   sequence.given_up = {.reason = GivenUpLoad::Reason::kNotWorthIt,
                        .num_tokens = num_tokens,
                        .load_seconds = speed.latency_seconds + bytes / speed.bytes_per_second,
-                       .compute_seconds = costs_.PrefillSeconds(first_position, num_tokens)};
+                       .compute_seconds = parts_.costs.PrefillSeconds(first_position, num_tokens)};
 }
 
 void Restorer::NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const {
@@ -92,19 +91,19 @@ void Restorer::NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int n
   sequence.given_up = {.reason = reason,
                        .num_tokens = num_tokens,
                        .load_seconds = std::chrono::duration<double>(elapsed).count(),
-                       .compute_seconds = costs_.PrefillSeconds(first, num_tokens)};
+                       .compute_seconds = parts_.costs.PrefillSeconds(first, num_tokens)};
 }
 
 void Restorer::ProbeIfOld(const tier::DiskTier::LoadSpeed& speed,
                           std::span<const kv::BlockKey> keys) const {
-  if (speed.is_guess || Clock::now() - speed.measured_at > kProbeInterval) tier_->Probe(keys);
+  if (speed.is_guess || Clock::now() - speed.measured_at > kProbeInterval) parts_.disk->Probe(keys);
 }
 
 // Makes the load's entry before the load starts: a load without an entry would write into blocks
 // that another sequence may have acquired since.
 void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items) {
-  size_t num_held = sequence.blocks.size();  // upper bound, in case the load is given up
-  for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
+  size_t num_held = 0;  // upper bound, in case the load is given up
+  for (const HeldBlocks& held : sequence.held) num_held += held.blocks.size();
   load.held.reserve(num_held);
   load.latency_seconds = LatencySeconds(sequence);
   load.looked_at = Clock::now();
@@ -112,21 +111,21 @@ void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> 
   entry.emplace(0, std::move(load));
   auto node = entry.extract(entry.begin());
   loads_.reserve(loads_.size() + 1);
-  sequence.load_ticket = node.key() = tier_->Load(std::move(items));
+  sequence.load_ticket = node.key() = parts_.disk->Load(std::move(items));
   loads_.insert(std::move(node));
   sequence.state = SequenceState::kRestoring;
   sequence.restore_began_at = Clock::now();
 }
 
 bool Restorer::Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes) {
-  const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
-  sequence.restore_compute_seconds = costs_.PrefillSeconds(first_position, num_tokens);
-  if (costs_.Pays({.first_position = first_position,
-                   .num_tokens = num_tokens,
-                   .bytes = bytes,
-                   .bytes_ahead = tier_->load_bytes_queued(),
-                   .bytes_per_second = speed.bytes_per_second,
-                   .latency_seconds = speed.latency_seconds})) {
+  const tier::DiskTier::LoadSpeed speed = parts_.disk->load_speed();
+  sequence.restore_compute_seconds = parts_.costs.PrefillSeconds(first_position, num_tokens);
+  if (parts_.costs.Pays({.first_position = first_position,
+                         .num_tokens = num_tokens,
+                         .bytes = bytes,
+                         .bytes_ahead = parts_.disk->load_bytes_queued(),
+                         .bytes_per_second = speed.bytes_per_second,
+                         .latency_seconds = speed.latency_seconds})) {
     return true;
   }
   ++num_skipped_;
@@ -139,29 +138,26 @@ void Restorer::BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items,
   Load load{.sequence = &sequence, .num_blocks = num_blocks};
   uint64_t bytes = 0;
   for (const tier::LoadItem& item : items) {
-    load.bytes_until.push_back(bytes += tier_->block_bytes(item.group));
+    load.bytes_until.push_back(bytes += parts_.disk->block_bytes(item.group));
   }
   Enter(sequence, std::move(load), std::move(items));
   sequence.num_restoring_blocks = num_blocks;
 }
 
-Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
+void Restorer::OnCompletion(const tier::Completion& completion) {
   const auto found = loads_.find(completion.ticket);
   KVGATE_CHECK(found != loads_.end(), "a load came back that nobody started");
   Load& load = found->second;
-  Restored restored{.sequence = load.sequence,
-                    .num_blocks = static_cast<int>(completion.num_ok),
-                    .has_failed = false};
-  if (load.is_whole()) {
-    restored.has_failed = completion.num_ok < load.bytes_until.size();
-    restored.num_blocks = restored.has_failed ? 0 : load.num_blocks;
-  }
-  if (load.sequence != nullptr) {
-    NoteGivenUp(*load.sequence, GivenUpLoad::Reason::kDamaged, restored.num_blocks);
-  }
+  const bool has_failed = load.is_whole() && completion.num_ok < load.bytes_until.size();
+  const int num_arrived = load.is_whole() ? load.num_blocks : static_cast<int>(completion.num_ok);
+  const int num_restored = has_failed ? 0 : num_arrived;
+  Sequence* const sequence = load.sequence;
+  if (sequence != nullptr) NoteGivenUp(*sequence, GivenUpLoad::Reason::kDamaged, num_restored);
   kv::ReleaseLastToFirst(load.held);
   loads_.erase(found);
-  return restored;
+  if (sequence == nullptr) return;  // it was given up before
+  if (has_failed) return SendBack(*sequence);
+  Continue(*sequence, num_restored);
 }
 
 // A load that is useful only as a whole saves nothing before its end, so it is late if the missing
@@ -173,10 +169,10 @@ bool Restorer::IsLate(uint64_t ticket, const Load& load) const {
       std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds) +
       load.latency_seconds;
   if (elapsed <= slack) return false;
-  const auto num_loaded = static_cast<int>(tier_->NumLoaded(ticket));
+  const auto num_loaded = static_cast<int>(parts_.disk->NumLoaded(ticket));
   if (!load.is_whole()) {
     const double computed =
-        costs_.PrefillSeconds(sequence.num_computed, num_loaded * kKvBlockTokens);
+        parts_.costs.PrefillSeconds(sequence.num_computed, num_loaded * kKvBlockTokens);
     return elapsed > slack + computed;
   }
   const auto all = static_cast<double>(load.bytes_until.back());
@@ -188,9 +184,9 @@ bool Restorer::IsLate(uint64_t ticket, const Load& load) const {
   return elapsed * (all - arrived) / arrived > sequence.restore_compute_seconds + slack;
 }
 
-std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now, bool has_stepped) {
+void Restorer::GiveUpLate(Clock::time_point now, bool has_stepped) {
+  if (!parts_.costs.has_prefill_speed()) return;
   std::vector<Sequence*> late;
-  if (!costs_.has_prefill_speed()) return late;
   late.reserve(loads_.size());
   for (auto& [ticket, load] : loads_) {
     if (load.sequence == nullptr) continue;
@@ -199,52 +195,87 @@ std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now, bool has_s
     load.looked_at = now;
     if (IsLate(ticket, load)) late.push_back(load.sequence);
   }
-  return late;
+  for (Sequence* const sequence : late) GiveUp(*sequence);
 }
 
-int Restorer::GiveUp(Sequence& sequence, bool is_late) {
-  const uint64_t ticket = std::exchange(sequence.load_ticket, 0);
-  const tier::DiskTier::GivenUp given_up = tier_->GiveUp(ticket);
-  const auto load = loads_.find(ticket);
-  KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
-  const size_t first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
-  for (size_t i = first + given_up.num_ok; i < first + given_up.num_begun; ++i) {
-    load->second.held.push_back(std::move(sequence.blocks[i]));
-  }
-  if (given_up.completes) {
-    load->second.sequence = nullptr;
-  } else {
-    kv::ReleaseLastToFirst(load->second.held);
-    loads_.erase(load);
-  }
-  if (is_late) {
-    ++num_cut_;
-    NoteGivenUp(sequence, GivenUpLoad::Reason::kLate, static_cast<int>(given_up.num_ok));
-  }
-  return static_cast<int>(given_up.num_ok);
+void Restorer::Abort(Sequence& sequence) {
+  if (const std::optional<int> num_restored = Stop(sequence)) Continue(sequence, *num_restored);
 }
 
-void Restorer::GiveUpWhole(Sequence& sequence, bool is_late) {
+// Stops the sequence's load and returns how many of its blocks are in place; nothing if the load is
+// useful only as a whole. Blocks that a reader may still write to are moved out of the sequence and
+// held here; of a whole load, all blocks are.
+std::optional<int> Restorer::Stop(Sequence& sequence) {
   const uint64_t ticket = std::exchange(sequence.load_ticket, 0);
-  const tier::DiskTier::GivenUp given_up = tier_->GiveUp(ticket);
-  const auto load = loads_.find(ticket);
-  KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
-  std::vector<kv::BlockRef>& held = load->second.held;
-  std::ranges::move(sequence.blocks, std::back_inserter(held));
-  sequence.blocks.clear();
-  for (HeldWindow& window : sequence.windows) {
-    std::ranges::move(window.blocks, std::back_inserter(held));
-    window.blocks.clear();
+  const tier::DiskTier::GivenUp given_up = parts_.disk->GiveUp(ticket);
+  const auto found = loads_.find(ticket);
+  KVGATE_CHECK(found != loads_.end(), "a load is given up that is not under way");
+  Load& load = found->second;
+  std::optional<int> num_restored;
+  if (load.is_whole()) {
+    for (HeldBlocks& held : sequence.held) {
+      std::ranges::move(held.blocks, std::back_inserter(load.held));
+      held.blocks.clear();
+    }
+  } else {
+    const size_t first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
+    for (size_t i = first + given_up.num_ok; i < first + given_up.num_begun; ++i) {
+      load.held.push_back(std::move(sequence.full().blocks[i]));
+    }
+    num_restored = static_cast<int>(given_up.num_ok);
   }
   if (given_up.completes) {
-    load->second.sequence = nullptr;
+    load.sequence = nullptr;
   } else {
-    kv::ReleaseLastToFirst(held);
-    loads_.erase(load);
+    kv::ReleaseLastToFirst(load.held);
+    loads_.erase(found);
   }
-  if (!is_late) return;
+  return num_restored;
+}
+
+void Restorer::GiveUp(Sequence& sequence) {
+  const std::optional<int> num_restored = Stop(sequence);
   ++num_cut_;
-  NoteGivenUp(sequence, GivenUpLoad::Reason::kLate, 0);
+  NoteGivenUp(sequence, GivenUpLoad::Reason::kLate, num_restored.value_or(0));
+  if (!num_restored.has_value()) return SendBack(sequence);
+  HeldBlocks& held = sequence.full();
+  const auto num_missing =
+      std::ranges::count_if(held.blocks, [](const kv::BlockRef& block) { return !block; });
+  std::optional<std::vector<kv::BlockRef>> fresh;
+  try {
+    fresh = parts_.group.Acquire(static_cast<int>(num_missing), sequence.tenant);
+  } catch (const std::bad_alloc&) {  // handled as if there were no room
+  }
+  Continue(sequence, *num_restored);
+  if (!fresh.has_value()) return parts_.preemption.Preempt(sequence);
+  auto next = fresh->begin();
+  for (size_t i = 0; i < held.blocks.size(); ++i) {
+    if (held.blocks[i]) continue;
+    held.block_table[i] = next->id();
+    held.blocks[i] = std::move(*next++);
+  }
+}
+
+// The load is over: num_restored blocks are in place and the rest must be computed.
+void Restorer::Continue(Sequence& sequence, int num_restored) {
+  KVGATE_CHECK(sequence.state == SequenceState::kRestoring, "restored without a load");
+  KVGATE_CHECK(num_restored <= sequence.num_restoring_blocks, "restored blocks");
+  sequence.state = SequenceState::kRunning;
+  sequence.num_restoring_blocks = 0;
+  const int num_tokens = num_restored * kKvBlockTokens;
+  sequence.num_computed += num_tokens;
+  if (sequence.num_preemptions == 0) sequence.num_disk_tokens = num_tokens;
+  sequence.restored_at = Clock::now();
+  parts_.offers.OfferFull(sequence);
+  parts_.windows.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
+}
+
+// The sequence is admitted again with only what is in memory.
+void Restorer::SendBack(Sequence& sequence) {
+  sequence.skips_disk = true;
+  sequence.num_restoring_blocks = 0;
+  sequence.admitted_before = sequence.num_preemptions > 0;
+  parts_.preemption.SendBack(sequence);
 }
 
 }  // namespace kvgate::schedule

@@ -1,4 +1,5 @@
-// Restorer: runs loads from disk and decides if each is still worth waiting for.
+// Restorer: runs loads from disk, decides if each is still worth waiting for, and lets its sequence
+// go on.
 //
 // Before a load it plans how much of a stored prefix to restore; while a load runs it compares what
 // has arrived with what could have been computed by then. A load that falls behind is given up: the
@@ -8,59 +9,67 @@
 // beside that, but at most 50 ms. Each sequence records why a load of its prefix was skipped or
 // given up.
 //
+// A load with windows is useful only as a whole. If it fails or is given up, nothing of it is used:
+// the sequence goes back to the waiting line and is admitted again without the disk.
+//
 // Beginning a load takes memory before it changes anything; completing one or giving one up takes
 // none. Engine thread only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/kv/block_pool.h"
 #include "engine/schedule/cost_model.h"
+#include "engine/schedule/preemption.h"
+#include "engine/schedule/prefix_offers.h"
 #include "engine/schedule/sequence.h"
+#include "engine/schedule/window_groups.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/tier/kv_group.h"
 
 namespace kvgate::schedule {
 
 class Restorer {
  public:
-  // `tier` may be null, which means that no block is on disk. All arguments outlive the restorer.
-  Restorer(tier::DiskTier* tier, const CostModel& costs, uint64_t block_bytes);
+  // All members outlive the restorer. `disk` may be null, which means that no block is on disk.
+  struct Parts {
+    tier::DiskTier* disk = nullptr;
+    const CostModel& costs;
+    tier::FullGroup& group;
+    WindowGroups& windows;
+    PrefixOffers& offers;
+    Preemption& preemption;
+  };
+  explicit Restorer(const Parts& parts) : parts_(parts) {}
   ~Restorer();  // REQUIRES: no load is in flight
 
+  bool has_disk() const { return parts_.disk != nullptr; }
   // Returns how many consecutive blocks from `first_block` on are on disk.
-  int CountOnDisk(const Sequence& sequence, size_t first_block) const;
+  int CountOnDisk(const Sequence& sequence, int first_block) const;
   // Restores those leading blocks, of the `num_on_disk` behind num_computed, that are worth it; if
   // there are any, the sequence becomes kRestoring. REQUIRES: the sequence holds the blocks.
   void Begin(Sequence& sequence, int num_on_disk);
 
-  // The same if windows must be loaded with the blocks of group 0: `items` are useful only
-  // together. The last num_blocks of them are group 0's, behind num_computed.
+  // The same if windows must be loaded with the blocks of the full group: `items` are useful only
+  // together. The last num_blocks of them are the full group's, behind num_computed.
   void BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks);
   // Returns true if such a load is worth it; it saves computing num_tokens tokens from
   // first_position on. Records the cost of computing them; if it is not worth it and the last
   // measurement is old, measures the disk anew.
   bool Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes);
 
-  struct Restored {
-    // The sequence that waited for the load; null if it was given up before.
-    Sequence* sequence = nullptr;
-    int num_blocks = 0;       // that it gained
-    bool has_failed = false;  // a load that is useful only as a whole did not arrive whole
-  };
   // Handles the completion of a load.
-  Restored OnCompletion(const tier::Completion& completion);
-  // Returns the sequences whose load has fallen behind computing. To be called every millisecond or
-  // so, or after each step. At most 5 ms between two calls without a step count: in a longer gap
-  // the process had no processor, so computing would have made no progress either.
-  std::vector<Sequence*> LateSequences(Clock::time_point now, bool has_stepped);
-  // Gives up the sequence's load and returns how many of its blocks are in place. The blocks after
-  // them that a reader may still write to are moved out of sequence.blocks and held here.
-  int GiveUp(Sequence& sequence, bool is_late);
-  // The same for a load that is useful only as a whole; none of it is used. Takes all the
-  // sequence's blocks.
-  void GiveUpWhole(Sequence& sequence, bool is_late);
+  void OnCompletion(const tier::Completion& completion);
+  // Gives up the loads that have fallen behind computing. To be called every millisecond or so, or
+  // after each step. At most 5 ms between two calls without a step count: in a longer gap the
+  // process had no processor, so computing would have made no progress either.
+  void GiveUpLate(Clock::time_point now, bool has_stepped);
+  // Gives up the load of a sequence that ends.
+  void Abort(Sequence& sequence);
 
   bool idle() const { return loads_.empty(); }
   uint64_t num_cut() const { return num_cut_; }
@@ -71,7 +80,7 @@ class Restorer {
     Sequence* sequence = nullptr;         // null if it was given up
     std::vector<kv::BlockRef> held = {};  // blocks of a load that was given up
     // For a load that is useful only as a whole: the total bytes up to the end of each item, and
-    // how many of the items belong to group 0.
+    // how many of the items belong to the full group.
     std::vector<uint64_t> bytes_until = {};
     int num_blocks = 0;
     double latency_seconds = 0;  // allowed until the first record arrives
@@ -86,10 +95,12 @@ class Restorer {
   void NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const;
   void ProbeIfOld(const tier::DiskTier::LoadSpeed& speed, std::span<const kv::BlockKey> keys) const;
   bool IsLate(uint64_t ticket, const Load& load) const;
+  std::optional<int> Stop(Sequence& sequence);
+  void GiveUp(Sequence& sequence);
+  void Continue(Sequence& sequence, int num_restored);
+  void SendBack(Sequence& sequence);
 
-  tier::DiskTier* const tier_;
-  const CostModel& costs_;
-  const uint64_t block_bytes_;
+  const Parts parts_;
   std::unordered_map<uint64_t, Load> loads_;  // by ticket
   uint64_t num_cut_ = 0;
   uint64_t num_skipped_ = 0;

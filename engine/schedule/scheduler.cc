@@ -1,17 +1,11 @@
 #include "engine/schedule/scheduler.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
 
 namespace kvgate::schedule {
-
-using kernels::kKvBlockTokens;
-
 namespace {
 
 // The number of waiting sequences that are tried in one round ...
@@ -25,81 +19,64 @@ constexpr int kBypassesMax = 16;
 
 Scheduler::Scheduler(const Options& options, const Parts& parts)
     : options_(options),
-      hasher_(parts.hasher),
-      pool_(parts.pool),
-      cache_(parts.cache),
-      host_(parts.host),
-      disk_(parts.disk),
-      backend_(parts.backend),
-      arena_(parts.arena),
       costs_(parts.costs),
-      tenant_blocks_max_(std::max(
-          1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * pool_.num_blocks())))),
-      bounded_blocks_(options.context_policy == ContextPolicy::kNone
-                          ? 0
-                          : options.context_policy_tokens / kKvBlockTokens),
-      windows_(parts.windows, parts.disk, parts.backend),
-      restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
+      pool_(parts.groups.full().pool()),
+      single_flight_(running_),
+      windows_(parts.groups.windows(), parts.disk),
+      context_(options.context_policy, options.context_policy_tokens, parts.groups.full(),
+               single_flight_),
+      offers_(parts.hasher, parts.groups, windows_, single_flight_, parts.backend.Info().invariant),
+      preemption_(waiting_, running_, offers_),
+      restorer_({.disk = parts.disk,
+                 .costs = parts.costs,
+                 .group = parts.groups.full(),
+                 .windows = windows_,
+                 .offers = offers_,
+                 .preemption = preemption_}),
+      admission_(options.tenant_kv_share, {.running = running_,
+                                           .groups = parts.groups,
+                                           .disk = parts.disk,
+                                           .costs = parts.costs,
+                                           .windows = windows_,
+                                           .context = context_,
+                                           .single_flight = single_flight_,
+                                           .offers = offers_,
+                                           .restorer = restorer_}),
+      planner_(options.step, {.running = running_,
+                              .waiting = waiting_,
+                              .backend = parts.backend,
+                              .costs = parts.costs,
+                              .groups = parts.groups,
+                              .windows = windows_,
+                              .context = context_,
+                              .preemption = preemption_}) {}
 
 void Scheduler::Add(std::unique_ptr<Sequence>&& sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
-  KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
+  KVGATE_CHECK(context_.BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
                "a sequence that can never fit");
-  if (options_.context_policy == ContextPolicy::kLeastAttended) {
-    sequence->first_mass_token = bounded_blocks_ * kKvBlockTokens;
-  }
+  context_.Enter(*sequence);
   Prepare(*sequence);
   sequence->is_long =
-      sequence->num_tokens() - sequence->num_cached_at_arrival > options_.short_prompt_tokens;
+      sequence->num_tokens() - sequence->num_cached_at_arrival > options_.step.short_prompt_tokens;
   waiting_.Add(std::move(sequence));
 }
 
 void Scheduler::Prepare(Sequence& sequence) {
-  sequence.root = hasher_.Root(sequence.salt);
-  ComputeKeys(sequence, NumReusableBlocks(sequence));
-  sequence.num_cached_at_arrival = CountCachedTokens(sequence);
-}
-
-void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
-  while (static_cast<int>(sequence.keys.size()) < num_blocks) {
-    const size_t block = sequence.keys.size();
-    const auto tokens =
-        std::span(sequence.tokens).subspan(block * kKvBlockTokens).first<kKvBlockTokens>();
-    sequence.keys.push_back(hasher_.Next(ParentKey(sequence, static_cast<int>(block)), tokens));
-  }
-}
-
-// Returns the number of full blocks that another sequence may have computed. The last token is
-// always computed, because its logits are needed.
-int Scheduler::NumReusableBlocks(const Sequence& sequence) const {
-  const int num_blocks = (sequence.num_tokens() - 1) / kKvBlockTokens;
-  return bounded_blocks_ == 0 ? num_blocks : std::min(num_blocks, bounded_blocks_);
-}
-
-// Counts tokens in the pool or the host arena, which cost next to nothing to restore.
-int Scheduler::CountCachedTokens(const Sequence& sequence) const {
-  size_t count = cache_.CountLeading(sequence.keys);
-  while (host_ != nullptr && count < sequence.keys.size() &&
-         host_->Contains(sequence.keys[count])) {
-    ++count;
-  }
-  if (has_windows()) {
-    const int resume_point =
-        windows_.LastResumePoint(sequence.keys, static_cast<int>(count), false);
-    count = static_cast<size_t>(resume_point);
-  }
-  return static_cast<int>(count) * kKvBlockTokens;
+  offers_.Enter(sequence);
+  offers_.ComputeKeys(sequence, context_.NumReusableBlocks(sequence));
+  sequence.num_cached_at_arrival = admission_.CountCachedTokens(sequence);
 }
 
 double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
   Prepare(sequence);
   const int num_own = sequence.num_tokens() - sequence.num_cached_at_arrival;
-  const bool is_long = num_own > options_.short_prompt_tokens;
+  const bool is_long = num_own > options_.step.short_prompt_tokens;
   double seconds = costs_.PrefillSeconds(sequence.num_cached_at_arrival, num_own);
   const auto add = [&](const Sequence& other, int num_done) {
     const int num_pending = other.num_prompt_tokens - num_done;
     // A short prompt does not wait for the long ones.
-    if (num_pending <= 0 || (!is_long && num_pending > options_.short_prompt_tokens)) return;
+    if (num_pending <= 0 || (!is_long && num_pending > options_.step.short_prompt_tokens)) return;
     seconds += costs_.PrefillSeconds(num_done, num_pending);
   };
   for (const auto& other : running_) add(*other, other->num_computed);
@@ -107,347 +84,30 @@ double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
   return seconds;
 }
 
-std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
-                                                                 const Sequence& sequence) {
-  std::optional<std::vector<kv::BlockRef>> fresh =
-      pool_.Acquire(static_cast<uint32_t>(count), sequence.tenant);
-  if (host_ != nullptr) host_->BeginCopies();  // of the blocks evicted by Acquire
-#if KVGATE_DEBUG
-  // Poisoned blocks make a read of unwritten KV show as NaN.
-  if (fresh.has_value()) {
-    if (host_ != nullptr) host_->Await(kv::IdsOf(*fresh));
-    for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
-  }
-#endif
-  return fresh;
-}
-
-void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks) {
-  const size_t num_blocks = sequence.blocks.size() + blocks.size();
-  sequence.blocks.reserve(num_blocks);
-  sequence.block_table.reserve(num_blocks);
-  if (bounded_blocks_ > 0) sequence.block_mass.reserve(num_blocks);
-  for (kv::BlockRef& block : blocks) {
-    sequence.block_table.push_back(block.id());
-    sequence.blocks.push_back(std::move(block));
-  }
-  if (bounded_blocks_ > 0 && options_.context_policy == ContextPolicy::kLeastAttended) {
-    sequence.block_mass.resize(sequence.blocks.size(), 0);
-  }
-}
-
-// --- admission ----------------------------------------------------------------------------------
-
 void Scheduler::AdmitWaiting() {
   admitting_.reset();
   const auto sequences_max = static_cast<size_t>(options_.sequences_max);
   if (waiting_.empty() || running_.size() >= sequences_max) return;
   const std::vector<Sequence*> candidates = waiting_.Candidates(
-      kCandidatesMax, [this](const Sequence& sequence) { return IsAwaiting(sequence); },
-      [this](const Sequence& sequence) { return CountCachedTokens(sequence); });
+      kCandidatesMax,
+      [this](const Sequence& sequence) { return single_flight_.IsAwaiting(sequence); },
+      [this](const Sequence& sequence) { return admission_.CountCachedTokens(sequence); });
   std::vector<Sequence*> without_room;
   without_room.reserve(kNoRoomMax);
   for (Sequence* const sequence : candidates) {
     if (running_.size() >= sequences_max) return;
     admitting_ = sequence->id;
-    const Admission admission = TryAdmit(*sequence);
+    const Admission::Outcome outcome = admission_.Try(*sequence);
     admitting_.reset();
-    switch (admission) {
-      case Admission::kAdmitted:
-        waiting_.TakeTo(*sequence, running_);
-        for (Sequence* const passed : without_room) ++passed->num_bypassed;
-        break;
-      case Admission::kNoRoom:
-        without_room.push_back(sequence);
-        if (without_room.size() == kNoRoomMax || sequence->num_bypassed >= kBypassesMax) return;
-        break;
-      case Admission::kOverQuota:
-      case Admission::kAwaitsAnother:
-        break;
+    if (outcome == Admission::Outcome::kAdmitted) {
+      waiting_.TakeTo(*sequence, running_);
+      for (Sequence* const passed : without_room) ++passed->num_bypassed;
+    } else if (outcome == Admission::Outcome::kNoRoom) {
+      without_room.push_back(sequence);
+      if (without_room.size() == kNoRoomMax || sequence->num_bypassed >= kBypassesMax) return;
     }
   }
 }
-
-Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
-  const int num_reusable = NumReusableBlocks(sequence);
-  ComputeKeys(sequence, num_reusable);
-  sequence.keys.resize(static_cast<size_t>(num_reusable));
-  // A bounded sequence must compute the tokens behind its reusable blocks, because their attention
-  // counts.
-  const int num_partial = bounded_blocks_ > 0 && num_reusable == bounded_blocks_ ? 0 : 1;
-  const size_t num_tokens = std::min(
-      sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + num_partial) * kKvBlockTokens);
-  Hit hit{.match = cache_.Match(sequence.root, sequence.keys,
-                                std::span(sequence.tokens).first(num_tokens))};
-  // The host blocks are held from here on, because making room may evict others into the host
-  // arena.
-  if (host_ != nullptr) {
-    hit.on_host = host_->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
-    CutToHostSpeed(hit);
-  }
-  return hit;
-}
-
-// Cuts the hit to the blocks that are copied sooner than computed: a slow bus may lose against a
-// fast device.
-void Scheduler::CutToHostSpeed(Hit& hit) const {
-  if (hit.on_host.empty() || costs_.host_bytes_per_second() <= 0) return;
-  const CostModel::RestorePlan plan = costs_.PlanRestore(
-      {.first_position = static_cast<int>(hit.match.blocks.size()) * kKvBlockTokens,
-       .num_blocks = static_cast<int>(hit.on_host.size()),
-       .block_bytes = arena_.block_bytes(),
-       .bytes_ahead = host_->bytes_restoring(),
-       .bytes_per_second = costs_.host_bytes_per_second()});
-  hit.is_cut = plan.num_blocks < static_cast<int>(hit.on_host.size());
-  while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
-}
-
-// If memory runs out, the sequence keeps waiting and holds nothing.
-Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
-  try {
-    return Admit(sequence);
-  } catch (const std::bad_alloc&) {
-    ReleaseBlocks(sequence);
-    sequence.state = SequenceState::kWaiting;
-    throw;
-  }
-}
-
-Scheduler::Admission Scheduler::Admit(Sequence& sequence) {
-  Hit hit = FindHit(sequence);
-  const auto num_in_memory = static_cast<size_t>(hit.num_in_memory());
-  if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
-  if (!sequence.skips_disk && !hit.is_cut) {
-    hit.num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
-  }
-  if (has_windows()) {
-    if (AwaitsWindows(sequence, hit)) return Admission::kAwaitsAnother;
-    CutToWindows(sequence, hit);
-  }
-  kv::PrefixMatch& match = hit.match;
-  const int num_shared = static_cast<int>(match.blocks.size());
-  const int num_new = BlocksNeeded(sequence) - num_shared;
-  Admission room = CheckRoom(sequence, num_new);
-  if (room == Admission::kNoRoom && match.partial) {
-    // The source block of the copy must not take the room of its copy; otherwise a prompt that
-    // fills the pool would wait forever.
-    match.partial.Reset();
-    room = CheckRoom(sequence, num_new);
-  }
-  if (room == Admission::kAdmitted && has_windows()) room = CheckWindowRoom(sequence);
-  if (room != Admission::kAdmitted) return room;
-  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
-  if (!fresh.has_value()) return Admission::kNoRoom;
-  if (has_windows() && !TakeWindows(sequence, hit)) return Admission::kNoRoom;
-
-  if (hit.on_host.empty() && hit.num_on_disk == 0 && match.partial) {
-    CopyBlock(match.partial.id(), fresh->front().id(), match.num_partial_tokens);
-  } else {
-    match.num_partial_tokens = 0;
-  }
-  cache_.CountUse(match);
-  const int num_partial = match.num_partial_tokens;
-  AppendBlocks(sequence, std::move(match.blocks));
-  match.blocks.clear();
-  AppendBlocks(sequence, std::move(*fresh));
-  sequence.num_computed = num_shared * kKvBlockTokens + num_partial;
-  sequence.num_offered_blocks = num_shared;
-  sequence.num_stored_blocks = 0;
-  Start(sequence, std::move(hit));
-  return Admission::kAdmitted;
-}
-
-void Scheduler::CopyBlock(BlockId from, BlockId to, int num_tokens) {
-  if (host_ != nullptr) host_->Await(std::array{from, to});
-  backend_.CopyKvBlock(arena_, from, to, num_tokens);
-}
-
-bool Scheduler::RunsAlone(const Sequence& sequence) const {
-  return std::ranges::none_of(running_,
-                              [&](const auto& other) { return other->tenant == sequence.tenant; });
-}
-
-Scheduler::Admission Scheduler::CheckRoom(const Sequence& sequence, int num_new) const {
-  const auto wanted = static_cast<size_t>(num_new);
-  const bool has_quota = tenant_blocks_max_ < pool_.num_blocks();
-  if (has_quota && !RunsAlone(sequence) &&
-      pool_.num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
-    return Admission::kOverQuota;
-  }
-  // Keeps one spare block for each running sequence; otherwise the newcomer would be preempted at
-  // once.
-  return wanted + running_.size() > pool_.num_available() ? Admission::kNoRoom
-                                                          : Admission::kAdmitted;
-}
-
-// Returns true if a running sequence, the leader, will compute the next block soon; the sequence
-// then waits for it.
-bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
-  if (next_block >= sequence.keys.size()) return false;
-  const auto first = in_flight_.find(sequence.keys[next_block].hash);
-  if (first == in_flight_.end()) return false;
-  size_t end = next_block;
-  while (end < sequence.keys.size()) {
-    const auto found = in_flight_.find(sequence.keys[end].hash);
-    if (found == in_flight_.end() || found->second != first->second) break;
-    ++end;
-  }
-  // A hash may collide; only equal digests prove that the prefix is the same.
-  Sequence* const leader = FindRunning(first->second);
-  if (leader == nullptr || leader->keys[end - 1] != sequence.keys[end - 1]) return false;
-  sequence.waits_for = leader->id;
-  sequence.num_tokens_awaited = static_cast<int>(end) * kKvBlockTokens;
-  if (has_windows()) {
-    AddResumePoint(*leader, sequence.num_tokens_awaited);
-  } else if (const int tail = CountSharedTail(*leader, sequence, end); tail > 0) {
-    // If the prompts share tokens behind their full blocks, the unfinished last block is awaited
-    // too: it is offered when the leader's prompt is computed or the block is full.
-    sequence.num_tokens_awaited =
-        std::min(leader->num_prompt_tokens, sequence.num_tokens_awaited + kKvBlockTokens);
-  }
-  if (!sequence.was_single_flight) ++num_single_flight_;
-  sequence.was_single_flight = true;
-  return true;
-}
-
-// If all of the sequence's full blocks are the leader's too, returns how many tokens behind them
-// both share; else 0.
-int Scheduler::CountSharedTail(const Sequence& leader, const Sequence& sequence,
-                               size_t num_shared_blocks) const {
-  if (num_shared_blocks < sequence.keys.size()) return 0;
-  if (bounded_blocks_ > 0 && sequence.keys.size() >= static_cast<size_t>(bounded_blocks_)) return 0;
-  const size_t begin = num_shared_blocks * kKvBlockTokens;
-  const auto own = std::span(sequence.tokens).subspan(begin);
-  const auto prompt = std::span(leader.tokens).first(static_cast<size_t>(leader.num_prompt_tokens));
-  if (prompt.size() < begin) return 0;
-  const auto [unused, end] = std::ranges::mismatch(prompt.subspan(begin), own);
-  return static_cast<int>(end - own.begin());
-}
-
-bool Scheduler::IsAwaiting(const Sequence& sequence) const {
-  if (sequence.num_tokens_awaited == 0) return false;
-  const Sequence* const leader = FindRunning(sequence.waits_for);
-  return leader != nullptr && leader->num_computed < sequence.num_tokens_awaited;
-}
-
-// Starts a sequence that has all its blocks: fills them from the lower tiers.
-void Scheduler::Start(Sequence& sequence, Hit hit) {
-  sequence.state = SequenceState::kRunning;
-  const bool is_first = !sequence.admitted_before;
-  sequence.admitted_before = true;
-  const int first = sequence.num_computed / kKvBlockTokens;
-  const int num_on_host = static_cast<int>(hit.on_host.size());
-  if (is_first) {
-    sequence.num_device_tokens = sequence.num_computed;
-    sequence.num_host_tokens = num_on_host * kKvBlockTokens;
-    sequence.admitted_at = Clock::now();
-  }
-  RestoreFromHost(sequence, std::move(hit.on_host));
-  // Blocks in use in memory also count as used on disk.
-  if (const int num_used = first + num_on_host; disk_ != nullptr && num_used > 0) {
-    disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
-  }
-  const int num_known = sequence.num_computed / kKvBlockTokens;
-  NoteInFlight(sequence, static_cast<size_t>(num_known));
-  if (has_windows()) {
-    BeginRestore(sequence, std::move(hit));
-  } else if (hit.num_on_disk > 0) {
-    restorer_.Begin(sequence, hit.num_on_disk);
-  }
-  if (is_first) sequence.restored_at = Clock::now();
-}
-
-void Scheduler::NoteInFlight(const Sequence& sequence, size_t first_block) {
-  try {
-    for (size_t i = first_block; i < sequence.keys.size(); ++i) {
-      in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
-    }
-  } catch (const std::bad_alloc&) {  // without the entry others compute the same blocks again
-  }
-}
-
-// The copies may still be running when this sequence and others already reference the blocks.
-void Scheduler::RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host) {
-  if (host_ == nullptr) return;
-  const auto first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
-  const size_t num_shared = first + on_host.size();
-  if (!on_host.empty()) {
-    const int num_tokens = static_cast<int>(on_host.size()) * kKvBlockTokens;
-    host_->Restore(std::move(on_host),
-                   std::span(sequence.block_table).subspan(first, num_shared - first));
-    sequence.num_computed += num_tokens;
-    OfferFullBlocks(sequence);
-  }
-  sequence.copy_ticket =
-      std::max(windows_.TicketOf(sequence),
-               host_->TicketOf(std::span(sequence.block_table).first(num_shared)));
-}
-
-void Scheduler::OnRestored(const tier::Completion& completion) {
-  const Restorer::Restored restored = restorer_.OnCompletion(completion);
-  if (restored.sequence == nullptr) return;
-  if (restored.has_failed) return AdmitAnew(*restored.sequence);
-  Continue(*restored.sequence, restored.num_blocks);
-}
-
-// The load is over: num_restored_blocks are in place and the rest must be computed.
-void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
-  KVGATE_CHECK(sequence.state == SequenceState::kRestoring, "restored without a load");
-  KVGATE_CHECK(num_restored_blocks <= sequence.num_restoring_blocks, "restored blocks");
-  sequence.state = SequenceState::kRunning;
-  sequence.num_restoring_blocks = 0;
-  const int num_tokens = num_restored_blocks * kKvBlockTokens;
-  sequence.num_computed += num_tokens;
-  if (sequence.num_preemptions == 0) sequence.num_disk_tokens = num_tokens;
-  sequence.restored_at = Clock::now();
-  OfferFullBlocks(sequence);
-  if (has_windows()) windows_.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
-}
-
-void Scheduler::GiveUpLateRestores(bool has_stepped) {
-  for (Sequence* const sequence : restorer_.LateSequences(Clock::now(), has_stepped)) {
-    GiveUpRestore(*sequence);
-  }
-}
-
-void Scheduler::GiveUpRestore(Sequence& sequence) {
-  if (has_windows()) {
-    restorer_.GiveUpWhole(sequence, true);
-    return AdmitAnew(sequence);
-  }
-  std::vector<size_t> missing;
-  missing.reserve(sequence.blocks.size());
-  const int num_restored = restorer_.GiveUp(sequence, true);
-  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
-    if (!sequence.blocks[i]) missing.push_back(i);
-  }
-  std::optional<std::vector<kv::BlockRef>> fresh;
-  try {
-    fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
-  } catch (const std::bad_alloc&) {  // handled as if there were no room
-  }
-  Continue(sequence, num_restored);
-  if (!fresh.has_value()) return Preempt(sequence);
-  for (size_t i = 0; i < missing.size(); ++i) {
-    sequence.blocks[missing[i]] = std::move((*fresh)[i]);
-    sequence.block_table[missing[i]] = sequence.blocks[missing[i]].id();
-  }
-}
-
-void Scheduler::Preempt(Sequence& sequence) {
-  ++num_preemptions_;
-  ++sequence.num_preemptions;
-  BackToLine(sequence);
-}
-
-void Scheduler::BackToLine(Sequence& sequence) {
-  ReleaseBlocks(sequence);
-  sequence.state = SequenceState::kWaiting;
-  const auto it = std::ranges::find(running_, &sequence, &std::unique_ptr<Sequence>::get);
-  waiting_.AddPreempted(running_, it);
-}
-
-// --- what was computed --------------------------------------------------------------------------
 
 void Scheduler::OnComputed(const StepItem& item) {
   Sequence& sequence = *item.sequence;
@@ -456,98 +116,20 @@ void Scheduler::OnComputed(const StepItem& item) {
   sequence.num_prefilled_tokens += std::min(sequence.num_computed, sequence.num_prompt_tokens) -
                                    std::min(num_before, sequence.num_prompt_tokens);
   waiting_.Charge(sequence.tenant, item.num_tokens);
-  OfferFullBlocks(sequence);
-  if (has_windows()) {
-    windows_.Offer(sequence, num_before / kKvBlockTokens,
-                   NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens);
-  }
-  BoundContext(sequence);
+  offers_.OfferComputed(sequence, num_before);
+  context_.Bound(sequence);
   // Requests with the same prompt (parallel samples) also need its last, unfinished block.
-  if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
-}
-
-// Returns how many of the first num_tokens tokens have the same KV bits as after a prefill. With
-// numerics that are not invariant, KV written by decoding differs and must not be hit.
-int Scheduler::NumOfferable(const Sequence& sequence, int num_tokens) const {
-  return backend_.Info().invariant ? num_tokens : std::min(num_tokens, sequence.num_prompt_tokens);
-}
-
-// Blocks that find no memory are offered later with those behind them.
-void Scheduler::OfferFullBlocks(Sequence& sequence) {
-  if (sequence.num_dropped_tokens > 0) return;
-  const int num_full = NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens;
-  try {
-    ComputeKeys(sequence, num_full);
-    for (int block = sequence.num_offered_blocks; block < num_full; ++block) {
-      OfferBlock(sequence, block);
-      sequence.num_offered_blocks = block + 1;
-    }
-  } catch (const std::bad_alloc&) {
-  }
-}
-
-void Scheduler::OfferBlock(Sequence& sequence, int block) {
-  const auto index = static_cast<size_t>(block);
-  const BlockId holder =
-      cache_.InsertFull(ParentKey(sequence, block), sequence.keys[index],
-                        std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
-                        static_cast<uint32_t>(block), sequence.blocks[index].id());
-  // Another sequence computed the same block with the same bits, so only one is kept.
-  if (holder != sequence.blocks[index].id()) {
-    sequence.blocks[index] = pool_.Share(holder);
-    sequence.block_table[index] = holder;
-  }
-  if (const auto found = in_flight_.find(sequence.keys[index].hash);
-      found != in_flight_.end() && found->second == sequence.id) {
-    in_flight_.erase(found);
-  }
-}
-
-void Scheduler::OfferPartialBlock(Sequence& sequence) {
-  if (NumOfferable(sequence, sequence.num_computed) < sequence.num_computed) return;
-  const int num_full = sequence.num_computed / kKvBlockTokens;
-  const int num_rest = sequence.num_computed % kKvBlockTokens;
-  if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
-  if (has_windows()) return;  // their blocks are found only when full
-  // The partial block must follow blocks that the cache has.
-  if (sequence.num_offered_blocks < num_full) return;
-  const auto index = static_cast<size_t>(num_full);
-  try {
-    cache_.InsertPartial(
-        ParentKey(sequence, num_full),
-        std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
-        static_cast<uint32_t>(num_full), sequence.blocks[index].id());
-  } catch (const std::bad_alloc&) {  // the next request computes those few tokens
-  }
-}
-
-void Scheduler::ReleaseBlocks(Sequence& sequence) {
-  OfferPartialBlock(sequence);
-  ForgetInFlight(sequence);
-  kv::ReleaseLastToFirst(sequence.blocks);
-  windows_.Release(sequence);
-  sequence.block_table.clear();
-  sequence.block_mass.clear();
-  sequence.num_computed = 0;
-  sequence.num_dropped_tokens = 0;
-  sequence.num_offered_blocks = 0;
-  sequence.copy_ticket = 0;
+  if (sequence.num_computed == sequence.num_prompt_tokens) offers_.OfferPartial(sequence);
 }
 
 std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
   const auto has_id = [id](const auto& sequence) { return sequence->id == id; };
   std::unique_ptr<Sequence> sequence;
   if (const auto it = std::ranges::find_if(running_, has_id); it != running_.end()) {
-    if ((*it)->state == SequenceState::kRestoring) {
-      if (has_windows()) {
-        restorer_.GiveUpWhole(**it, false);
-      } else {
-        Continue(**it, restorer_.GiveUp(**it, false));
-      }
-    }
+    if ((*it)->state == SequenceState::kRestoring) restorer_.Abort(**it);
     sequence = std::move(*it);
     running_.erase(it);
-    ReleaseBlocks(*sequence);
+    offers_.Release(*sequence);
   } else if (const Sequence* const waiting = waiting_.Find(id)) {
     sequence = waiting_.Take(*waiting);
   } else {
@@ -557,14 +139,8 @@ std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
   return sequence;
 }
 
-Sequence* Scheduler::FindRunning(RequestId id) const {
-  const auto it =
-      std::ranges::find_if(running_, [id](const auto& sequence) { return sequence->id == id; });
-  return it != running_.end() ? it->get() : nullptr;
-}
-
 Sequence* Scheduler::Find(RequestId id) {
-  Sequence* const running = FindRunning(id);
+  Sequence* const running = FindById(running_, id);
   return running != nullptr ? running : waiting_.Find(id);
 }
 
@@ -577,50 +153,6 @@ std::vector<RequestId> Scheduler::Ids() const {
   for (const auto& sequence : running_) ids.push_back(sequence->id);
   waiting_.ForEach([&](const Sequence& sequence) { ids.push_back(sequence.id); });
   return ids;
-}
-
-std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
-                                                           tier::WriteAdmission* admission) {
-  std::vector<tier::WriteItem> items;
-  if (disk_ == nullptr || sequence.num_dropped_tokens > 0) return items;
-  for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
-    const auto index = static_cast<size_t>(block);
-    // A block that the cache did not take in (its hash or a parent's collides) is not worth a
-    // write.
-    if (!pool_.is_marked(sequence.block_table[index])) break;
-    const bool is_stored = disk_->Contains(sequence.keys[index]);
-    // The store could not find the blocks behind a missing one.
-    if (!is_stored && admission != nullptr &&
-        !admission->Admit(arena_.block_bytes(), WritePriorityOf(sequence, block))) {
-      break;
-    }
-    ++sequence.num_stored_blocks;
-    if (!is_stored) {
-      items.push_back({.key = sequence.keys[index],
-                       .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
-                       .depth = static_cast<uint32_t>(block),
-                       .block = sequence.block_table[index],
-                       .tokens = {sequence.tokens.begin() + block * kKvBlockTokens,
-                                  sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
-    }
-    if (has_windows()) TakeUnstoredWindows(sequence, block, admission, items);
-  }
-  return items;
-}
-
-tier::WritePriority Scheduler::WritePriorityOf(const Sequence& sequence, int block) const {
-  const BlockId id = sequence.block_table[static_cast<size_t>(block)];
-  if (pool_.priority(id) > 0) return tier::WritePriority::kPinned;
-  const bool is_stable = (block + 1) * kKvBlockTokens <= sequence.num_stable_tokens;
-  const bool is_worthy = is_stable || pool_.num_uses(id) > 1 || sequence.num_preemptions > 0;
-  return is_worthy ? tier::WritePriority::kWorthy : tier::WritePriority::kCommon;
-}
-
-std::vector<kv::BlockRef> Scheduler::HoldBlocks(const Sequence& sequence, size_t count) {
-  std::vector<kv::BlockRef> held;
-  held.reserve(count);
-  for (size_t i = 0; i < count; ++i) held.push_back(pool_.Share(sequence.blocks[i].id()));
-  return held;
 }
 
 }  // namespace kvgate::schedule

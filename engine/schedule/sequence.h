@@ -1,8 +1,10 @@
 // Sequence: one request while the engine works on it: its tokens, its blocks and its progress.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,14 +64,28 @@ constexpr std::string_view NameOf(GivenUpLoad::Reason reason) {
   return "";
 }
 
-// The blocks that a sequence holds in a KV group whose layers see only a window. Those before
-// `first` have slid out.
-struct HeldWindow {
-  int first = 0;
+// The blocks that a sequence holds in one KV group.
+struct HeldBlocks {
+  int first = 0;                     // those before it have slid out of the group's window
   std::vector<kv::BlockRef> blocks;  // blocks first, first + 1, ...
   // The table that kernels take; its entries before `first` are arbitrary.
   std::vector<BlockId> block_table;
+
   int end() const { return first + static_cast<int>(blocks.size()); }
+  // Adds blocks at the end; changes nothing if it throws.
+  void Append(std::vector<kv::BlockRef> added) {
+    blocks.reserve(blocks.size() + added.size());
+    block_table.reserve(block_table.size() + added.size());
+    for (kv::BlockRef& block : added) {
+      block_table.push_back(block.id());
+      blocks.push_back(std::move(block));
+    }
+  }
+  void Release() {
+    kv::ReleaseLastToFirst(blocks);
+    block_table.clear();
+    first = 0;
+  }
 };
 
 struct Sequence {
@@ -93,20 +109,18 @@ struct Sequence {
   bool was_single_flight = false;
 
   // KV. Tokens [0, num_computed) have KV in blocks; block i holds positions [32 i, 32 i + 32).
+  std::vector<HeldBlocks> held = std::vector<HeldBlocks>(1);  // by KV group
   int num_computed = 0;
-  // Tokens that a context policy removed from `blocks`, in whole blocks. The remaining blocks have
+  // Tokens that a context policy removed from the blocks, in whole ones. The remaining blocks have
   // moved up: token t is in slot t - num_dropped_tokens. From the first drop on the blocks belong
   // to the sequence alone, which offers nothing more to the prefix cache.
   int num_dropped_tokens = 0;
   std::vector<uint64_t> block_mass;  // see SequenceRows; empty unless the policy needs it
   int first_mass_token = 0;  // first token whose attention counts in it; hits end at or before it
-  std::vector<kv::BlockRef> blocks;
-  std::vector<BlockId> block_table;  // the ids of `blocks`, in the form that kernels take
   kv::BlockKey root;
-  std::vector<kv::BlockKey> keys;   // of the full blocks of `tokens`, as far as needed
-  int num_offered_blocks = 0;       // full blocks offered to the prefix cache
-  int num_stored_blocks = 0;        // leading blocks on disk or being written
-  std::vector<HeldWindow> windows;  // one for each group after group 0
+  std::vector<kv::BlockKey> keys;  // of the full blocks of `tokens`, as far as needed
+  int num_offered_blocks = 0;      // full blocks offered to the prefix cache
+  int num_stored_blocks = 0;       // leading blocks on disk or being written
   // Token counts at which another prompt may resume (besides the ends of the prompt and of its
   // stable part): the windows before them are worth keeping.
   std::vector<int> resume_points;
@@ -137,12 +151,33 @@ struct Sequence {
   Clock::time_point restored_at;
   Clock::time_point first_token_at;
 
+  const kv::BlockKey& ParentKey(int block) const {
+    return block == 0 ? root : keys[static_cast<size_t>(block) - 1];
+  }
+  void AddResumePoint(int num_tokens) {
+    if (std::ranges::find(resume_points, num_tokens) == resume_points.end()) {
+      resume_points.push_back(num_tokens);
+    }
+  }
+  // The blocks of the full KV group, which hold all tokens but those dropped.
+  HeldBlocks& full() { return held[kv::kFullGroup]; }
+  const HeldBlocks& full() const { return held[kv::kFullGroup]; }
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_pending() const { return num_tokens() - num_computed; }
   int num_slots() const { return num_computed - num_dropped_tokens; }
+  int num_slots_left() const { return full().end() * kernels::kKvBlockTokens - num_slots(); }
   bool counts_mass() const { return !block_mass.empty() && num_computed >= first_mass_token; }
   // True if the next step computes just one token, the last one sampled.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };
+
+using SequenceList = std::list<std::unique_ptr<Sequence>>;
+
+// Returns the sequence with this id; null if there is none.
+inline Sequence* FindById(const SequenceList& sequences, RequestId id) {
+  const auto it =
+      std::ranges::find_if(sequences, [id](const auto& sequence) { return sequence->id == id; });
+  return it != sequences.end() ? it->get() : nullptr;
+}
 
 }  // namespace kvgate::schedule

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -21,8 +20,6 @@
 #include "engine/schedule/sequence.h"
 
 namespace kvgate::schedule {
-
-using SequenceList = std::list<std::unique_ptr<Sequence>>;
 
 class WaitingQueue {
  public:

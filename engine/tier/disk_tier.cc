@@ -77,9 +77,8 @@ class DiskTier::Staging {
   std::vector<std::byte> pageable_;
 };
 
-DiskTier::DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend,
-                   kernels::KvArena& arena)
-    : options_(std::move(options)), store_(store), backend_(backend), arena_(arena) {
+DiskTier::DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend)
+    : options_(std::move(options)), store_(store), backend_(backend) {
   if (options_.is_driven) return;
   try {
     for (int i = 0; i < options_.load_threads; ++i) threads_.emplace_back([this] { RunLoader(); });
@@ -117,9 +116,9 @@ DiskTier::~DiskTier() {
 }
 
 size_t DiskTier::block_bytes_max() const {
-  size_t bytes = arena_.block_bytes();
-  for (const WindowArena& window : options_.windows) {
-    bytes = std::max(bytes, window.arena->block_bytes());
+  size_t bytes = 0;
+  for (const GroupArena& group : options_.groups) {
+    bytes = std::max(bytes, group.arena->block_bytes());
   }
   return bytes;
 }
@@ -149,7 +148,7 @@ void DiskTier::CountHit(std::span<const kv::BlockKey> keys, int num_tokens, doub
     std::vector<store::kv::KvKey> store_keys;
     store_keys.reserve(num_blocks);
     for (const kv::BlockKey& key : keys.first(std::min(num_blocks, keys.size()))) {
-      store_keys.push_back(KeyOf(options_.fingerprint, key, 0));
+      store_keys.push_back(KeyOf(options_.fingerprint, key, kv::kFullGroup));
     }
     store_.CountHits(store_keys, {.num_hits = 1,
                                   .num_tokens = static_cast<uint64_t>(num_tokens),
@@ -221,7 +220,9 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
 void DiskTier::MeasureOn(const LoadJob& job) {
   if (!probes_.empty()) return;
   const size_t end = std::min(job.items.size(), job.next + kMeasuredOnMax);
-  for (size_t i = job.next; i < end && job.items[i].group == 0; ++i) AddProbe(job.items[i].key);
+  for (size_t i = job.next; i < end && job.items[i].group == kv::kFullGroup; ++i) {
+    AddProbe(job.items[i].key);
+  }
   load_ready_.notify_all();
 }
 
@@ -431,8 +432,8 @@ void DiskTier::Perform(Task& task, Staging* staging) {
     } else if (task.job != nullptr) {
       task.num_ok = LoadOne(task.job->items[task.index], staging) ? 1 : 0;
     } else {
-      std::vector<std::byte> scratch(arena_.block_bytes());
-      task.num_ok = ReadRecord(task.probe, 0, scratch) ? 1 : 0;
+      std::vector<std::byte> scratch(block_bytes(kv::kFullGroup));
+      task.num_ok = ReadRecord(task.probe, kv::kFullGroup, scratch) ? 1 : 0;
     }
   } catch (const std::exception& failure) {
     KVGATE_LOG(kDebug, "tier", "KV blocks not moved: {}", failure.what());
@@ -453,7 +454,7 @@ bool DiskTier::EndRead(Task& task) {
   Completion completion;
   {
     const std::lock_guard lock(mutex_);
-    const uint32_t group = task.job != nullptr ? task.job->items[task.index].group : 0;
+    const uint32_t group = task.job != nullptr ? task.job->items[task.index].group : kv::kFullGroup;
     EndLoading(task.num_ok > 0 ? ArenaOf(group).block_bytes() : 0, task.is_counted);
     if (task.job == nullptr) return true;
     if (task.num_ok > 0) moved_.load_bytes += ArenaOf(group).block_bytes();

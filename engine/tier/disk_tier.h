@@ -37,8 +37,8 @@ using Clock = SteadyClock;
 
 struct LoadItem {
   kv::BlockKey key;
-  BlockId block;       // destination
-  uint32_t group = 0;  // selects the arena
+  BlockId block;                    // destination
+  uint32_t group = kv::kFullGroup;  // selects the arena
 };
 
 struct WriteItem {
@@ -46,8 +46,8 @@ struct WriteItem {
   BlockHash parent;  // zero for the first block of a prefix; a window block's own hash
   uint32_t depth = 0;
   BlockId block;
-  std::vector<TokenId> tokens = {};  // the block's tokens, stored with group 0 only
-  uint32_t group = 0;
+  std::vector<TokenId> tokens = {};  // the block's tokens, stored with the full group only
+  uint32_t group = kv::kFullGroup;
 };
 
 struct Completion {
@@ -58,8 +58,8 @@ struct Completion {
   uint32_t num_ok = 0;
 };
 
-// The arena of a KV group other than group 0.
-struct WindowArena {
+// The memory of a KV group, as far as its records are concerned.
+struct GroupArena {
   kernels::KvArena* arena = nullptr;
   uint32_t shape_tag = 0;
 };
@@ -68,25 +68,23 @@ class DiskTier {
  public:
   struct Options {
     Fingerprint fingerprint;
-    uint32_t shape_tag = 0;
-    std::vector<WindowArena> windows = {};           // for groups 1, 2, ...
+    std::vector<GroupArena> groups;                  // by index of the KV group
     uint64_t write_bytes_max = uint64_t{256} << 20;  // queued or being written
     int load_threads = 2;
     bool is_driven = false;  // no threads: the caller uses TakeRead, TakeWrite, Perform and End
     std::function<void(Completion)> on_completion;
   };
 
-  // Backend, arena (of group 0) and store must outlive the tier.
-  DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend,
-           kernels::KvArena& arena);
+  // Backend, arenas and store must outlive the tier.
+  DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend);
   // Finishes the queued jobs, delivers their completions, and joins the threads.
   ~DiskTier();
 
   // Looks the key up in the store's index, without I/O or verification.
-  bool Contains(const kv::BlockKey& key, uint32_t group = 0) const;
-  void Touch(std::span<const kv::BlockKey> keys, uint32_t group = 0);
-  // Counts a request that read num_tokens tokens of the prefix with these keys (of group 0),
-  // wherever they were, and whose computation would have taken `seconds`. Never throws.
+  bool Contains(const kv::BlockKey& key, uint32_t group = kv::kFullGroup) const;
+  void Touch(std::span<const kv::BlockKey> keys, uint32_t group = kv::kFullGroup);
+  // Counts a request that read num_tokens tokens of the prefix with these keys, wherever they were,
+  // and whose computation would have taken `seconds`. Never throws.
   void CountHit(std::span<const kv::BlockKey> keys, int num_tokens, double seconds);
 
   // Starts loading and returns the ticket that names the load. Exactly one completion follows,
@@ -168,12 +166,8 @@ class DiskTier {
   bool EndWrite(Task& task);
   bool LoadOne(const LoadItem& item, Staging* staging);
   bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
-  kernels::KvArena& ArenaOf(uint32_t group) const {
-    return group == 0 ? arena_ : *options_.windows[group - 1].arena;
-  }
-  uint32_t ShapeTagOf(uint32_t group) const {
-    return group == 0 ? options_.shape_tag : options_.windows[group - 1].shape_tag;
-  }
+  kernels::KvArena& ArenaOf(uint32_t group) const { return *options_.groups[group].arena; }
+  uint32_t ShapeTagOf(uint32_t group) const { return options_.groups[group].shape_tag; }
   size_t block_bytes_max() const;  // the largest of all groups
   // `items` are load or write items.
   template <typename Items>
@@ -194,7 +188,6 @@ class DiskTier {
   Options options_;
   store::kv::KvStore& store_;
   kernels::Backend& backend_;
-  kernels::KvArena& arena_;
 
   mutable std::mutex mutex_;
   std::condition_variable load_ready_;

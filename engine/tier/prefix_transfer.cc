@@ -124,7 +124,8 @@ Result<void> PrefixImporter::Take(store::kv::PrefixFileReader::Frame frame) {
     return TakeHeader(*header);
   }
   if (auto* block = std::get_if<store::kv::KvBlock>(&frame)) {
-    return block->group == 0 ? TakeBlock(std::move(*block)) : TakeWindow(std::move(*block));
+    return block->group == kv::kFullGroup ? TakeBlock(std::move(*block))
+                                          : TakeWindow(std::move(*block));
   }
   const auto& end = std::get<store::kv::PrefixFileEnd>(frame);
   ended_ = true;
@@ -215,7 +216,7 @@ Result<void> PrefixImporter::Store() {
                        .shape_tag = block.shape_tag,
                        .tokens = block.tokens,
                        .payload = block.payload});
-    if (block.group == 0) stored_.push_back(block.key);
+    if (block.group == kv::kFullGroup) stored_.push_back(block.key);
   }
   if (!records.empty()) KVGATE_TRY_VOID(kv_.Put(records));
   batch_.clear();

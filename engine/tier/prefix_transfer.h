@@ -4,8 +4,8 @@
 // Stored keys are not trusted: keys are computed from token ids and the tenant's salt and compared
 // with the stored ones by digest. One block is in memory at a time. Not thread-safe; the store is.
 //
-// The stored window blocks of a prefix (KV groups other than 0) move with it. A missing window
-// shortens the part that can be resumed, but never makes it wrong.
+// The stored window blocks of a prefix (KV groups other than the full one) move with it. A missing
+// window shortens the part that can be resumed, but never makes it wrong.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ class PinnedPrefixesTest : public testing::Test {
 TEST_F(PinnedPrefixesTest, ABlockThatTwoPrefixesBeginWithHasTheHigherPriority) {
   ASSERT_TRUE(Set(Tokens(3, 8), 1));
   ASSERT_TRUE(Set(Tokens(3, 9), 5));
-  const auto priorities = pinned_.Priorities();
+  const auto priorities = pinned_.Priorities(0);
   EXPECT_EQ(priorities.size(), 4u);  // two blocks in common, and one block each
   int num_high = 0;
   for (const auto& [hash, priority] : priorities) num_high += priority == 5;
@@ -46,7 +46,7 @@ TEST_F(PinnedPrefixesTest, ABlockThatTwoPrefixesBeginWithHasTheHigherPriority) {
 TEST_F(PinnedPrefixesTest, APriorityOfNoneUnpins) {
   ASSERT_TRUE(Set(Tokens(2), 3));
   ASSERT_TRUE(Set(Tokens(2), 0));
-  EXPECT_TRUE(pinned_.Priorities().empty());
+  EXPECT_TRUE(pinned_.Priorities(0).empty());
 }
 
 TEST_F(PinnedPrefixesTest, OneThatHasEndedIsForgotten) {
@@ -55,7 +55,7 @@ TEST_F(PinnedPrefixesTest, OneThatHasEndedIsForgotten) {
   ASSERT_TRUE(Set(Tokens(2, 9), 3));
   EXPECT_FALSE(pinned_.EndExpired(now));
   EXPECT_TRUE(pinned_.EndExpired(now + seconds(10)));
-  EXPECT_EQ(pinned_.Priorities().size(), 2u);
+  EXPECT_EQ(pinned_.Priorities(0).size(), 2u);
 }
 
 TEST_F(PinnedPrefixesTest, AHintTakesTheRoomOfNoneThatLastsAsLong) {
@@ -67,7 +67,7 @@ TEST_F(PinnedPrefixesTest, AHintTakesTheRoomOfNoneThatLastsAsLong) {
 
 TEST_F(PinnedPrefixesTest, OnlyTheBlocksBeforeThePrefixesEndArePinnedInAWindow) {
   ASSERT_TRUE(Set(Tokens(20), 2));
-  const auto windowed = pinned_.WindowPriorities(2 * kKvBlockTokens);
+  const auto windowed = pinned_.Priorities(2 * kKvBlockTokens);
   EXPECT_GE(windowed.size(), 2u);
   EXPECT_LT(windowed.size(), 6u);
 }

@@ -7,62 +7,52 @@
 #include "engine/schedule/scheduler.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/engine/schedule/computed_sequences.h"
 
 namespace kvgate::schedule {
 namespace {
 
 using kernels::kKvBlockTokens;
-using Tokens = std::vector<TokenId>;
 
 constexpr int kWindow = 70;  // covers three blocks before a resume point
 constexpr int kTail = 3;
 
-Tokens Range(int count, TokenId first = 0) {
-  Tokens tokens(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = first + i;
-  return tokens;
-}
-
-// The fixture has a scheduler over group 0 and one group with a window; the "model" is a counter.
+// The fixture has a scheduler over a full group and one with a window; the "model" is a counter.
 class WindowGroupsTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, uint32_t num_window_blocks, int step_tokens_max = 128) {
     // A test may make these a second time, and then borrowers go before what they borrow from.
     groups_.reset();
     scheduler_.reset();
-    window_cache_.reset();
-    cache_.reset();
+    kv_groups_ = {};
     backend_ = kernels::reference::MakeReferenceBackend();
-    arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
-    window_arena_ = *backend_->AllocateKv({.num_layers = 2, .num_kv_heads = 1, .head_dim = 2},
-                                          num_window_blocks);
-    pool_ = std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_blocks});
-    cache_ = std::make_unique<kv::PrefixCache>(*pool_);
-    window_pool_ =
-        std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_window_blocks});
-    window_cache_ = std::make_unique<kv::WindowCache>(*window_pool_);
+    const std::vector<tier::KvGroup::Options> kv_groups{
+        {.window = 0,
+         .shape = {.num_layers = 1, .num_kv_heads = 1, .head_dim = 2},
+         .num_blocks = num_blocks,
+         .host_bytes = {},
+         .owner_blocks_max = 0},
+        {.window = kWindow,
+         .shape = {.num_layers = 2, .num_kv_heads = 1, .head_dim = 2},
+         .num_blocks = num_window_blocks,
+         .host_bytes = {},
+         .owner_blocks_max = 0}};
+    kv_groups_ = *tier::KvGroups::Open(kv_groups, *backend_);
+    window_pool_ = &kv_groups_.windows().front()->pool();
+    window_cache_ = &kv_groups_.windows().front()->cache();
     Scheduler::Options options;
-    options.step_tokens_max = step_tokens_max;
+    options.step.tokens_max = step_tokens_max;
     options.sequences_max = 8;
-    Scheduler::Parts parts{.hasher = hasher_,
-                           .pool = *pool_,
-                           .cache = *cache_,
-                           .host = nullptr,
-                           .disk = nullptr,
-                           .backend = *backend_,
-                           .arena = *arena_,
-                           .costs = costs_};
-    parts.windows.push_back({.window = kWindow,
-                             .pool = *window_pool_,
-                             .cache = *window_cache_,
-                             .arena = *window_arena_});
-    scheduler_ = std::make_unique<Scheduler>(options, parts);
-    groups_ = std::make_unique<WindowGroups>(parts.windows, nullptr, *backend_);
+    scheduler_ = std::make_unique<Scheduler>(options, Scheduler::Parts{.hasher = hasher_,
+                                                                       .groups = kv_groups_,
+                                                                       .disk = nullptr,
+                                                                       .backend = *backend_,
+                                                                       .costs = costs_});
+    groups_ = std::make_unique<WindowGroups>(kv_groups_.windows(), nullptr);
   }
   void TearDown() override {
     for (const RequestId id : scheduler_->Ids()) scheduler_->Remove(id);
-    EXPECT_EQ(pool_->num_used(), 0u);
-    EXPECT_EQ(window_pool_->num_used(), 0u);
+    for (const auto& group : kv_groups_.all()) EXPECT_EQ(group->pool().num_used(), 0u);
   }
   RequestId Add(Tokens tokens) {
     auto sequence = std::make_unique<Sequence>();
@@ -76,7 +66,7 @@ class WindowGroupsTest : public testing::Test {
   // Checks that all the step reads and writes is held: [first position - window + 1, end).
   void CheckHeld(const StepItem& item) {
     const Sequence& sequence = *item.sequence;
-    const HeldWindow& held = sequence.windows[0];
+    const HeldBlocks& held = sequence.held[1];
     const int first = std::max(0, sequence.num_computed - kWindow + 1);
     const int last = sequence.num_computed + item.num_tokens - 1;
     EXPECT_LE(held.first, first / kKvBlockTokens);
@@ -93,10 +83,10 @@ class WindowGroupsTest : public testing::Test {
       scheduler_->SlideWindows(*item.sequence);
       if (item.wants_logits) item.sequence->tokens.push_back(7);
     }
-    pool_->CheckIntegrity();
-    cache_->CheckIntegrity();
-    window_pool_->CheckIntegrity();
-    window_cache_->CheckIntegrity();
+    for (const auto& group : kv_groups_.all()) {
+      group->pool().CheckIntegrity();
+      group->cache().CheckIntegrity();
+    }
     return step;
   }
   void Finish(RequestId id) {
@@ -106,13 +96,10 @@ class WindowGroupsTest : public testing::Test {
 
   CostModel costs_;
   std::unique_ptr<kernels::Backend> backend_;
-  std::unique_ptr<kernels::KvArena> arena_;
-  std::unique_ptr<kernels::KvArena> window_arena_;
+  tier::KvGroups kv_groups_;
+  kv::BlockPool* window_pool_ = nullptr;
+  kv::WindowCache* window_cache_ = nullptr;
   kv::BlockHasher hasher_{{.fingerprint = {}, .seed = 1}};
-  std::unique_ptr<kv::BlockPool> pool_;
-  std::unique_ptr<kv::PrefixCache> cache_;
-  std::unique_ptr<kv::BlockPool> window_pool_;
-  std::unique_ptr<kv::WindowCache> window_cache_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<WindowGroups> groups_;
   uint32_t most_used_ = 0;

@@ -30,11 +30,11 @@ class DiskTierTest : public testing::Test {
   std::unique_ptr<DiskTier> MakeTier(uint64_t write_bytes_max = uint64_t{1} << 20) {
     return std::make_unique<DiskTier>(
         DiskTier::Options{.fingerprint = {.low = 5, .high = 6},
-                          .shape_tag = 9,
+                          .groups = {{.arena = arena_.get(), .shape_tag = 9}},
                           .write_bytes_max = write_bytes_max,
                           .load_threads = 2,
                           .on_completion = [this](Completion completion) { OnDone(completion); }},
-        store_, *backend_, *arena_);
+        store_, *backend_);
   }
   void OnDone(const Completion& completion) {
     const std::lock_guard lock(mutex_);
@@ -122,10 +122,10 @@ TEST_F(DiskTierTest, GroupsAreKeptApartUnderOneKey) {
   const auto window_arena =
       *backend_->AllocateKv({.num_layers = 3, .num_kv_heads = 1, .head_dim = 8}, 8);
   DiskTier tier({.fingerprint = {.low = 5, .high = 6},
-                 .shape_tag = 9,
-                 .windows = {{.arena = window_arena.get(), .shape_tag = 10}},
+                 .groups = {{.arena = arena_.get(), .shape_tag = 9},
+                            {.arena = window_arena.get(), .shape_tag = 10}},
                  .on_completion = [this](Completion completion) { OnDone(completion); }},
-                store_, *backend_, *arena_);
+                store_, *backend_);
   const std::vector<std::byte> bytes(window_arena->block_bytes(), std::byte{77});
   backend_->WriteKvBlock(*window_arena, BlockId{2}, bytes);
   std::vector<WriteItem> items = Items(1);
@@ -321,9 +321,9 @@ TEST_F(DiskTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing)
     store::MemoryKvStore store;
     done_.clear();
     DiskTier tier({.fingerprint = {.low = 5, .high = 6},
-                   .shape_tag = 9,
+                   .groups = {{.arena = arena.get(), .shape_tag = 9}},
                    .on_completion = [this](Completion completion) { OnDone(completion); }},
-                  store, device, *arena);
+                  store, device);
     std::vector<LoadItem> loads;
     for (uint32_t i = 0; i < 12; ++i) {
       fill(i, static_cast<uint8_t>(i + 1));
