@@ -92,7 +92,7 @@ constexpr size_t kTailBytes = 256;
 // The properties of the model to which a chat is fitted.
 struct ChatForm {
   const chat::TemplateCapabilities& traits;
-  chat::CallStyle style;
+  output::CallStyle style;
   int id_length;  // required length of call ids; 0: any
   std::string_view call_example;
 };
@@ -109,7 +109,7 @@ std::string IdFor(const std::string& id, int length) {
 // Returns a call as templates take it, with the caller's own bytes if they take arguments as text.
 Data ToCallData(const dialect::form::ToolCall& call, const ChatForm& form) {
   const bool as_text = form.traits.writes_calls ? form.traits.arguments_as_text
-                                                : form.style != chat::CallStyle::kPython;
+                                                : form.style != output::CallStyle::kPython;
   // A model may have written arguments that are no object, but templates need one.
   const std::string object = dialect::form::AsObject(call.arguments);
   Data arguments(object);
@@ -207,31 +207,12 @@ output::ToolShape ToShape(const dialect::form::Tool& tool) {
   return shape;
 }
 
-chat::CallStyle StyleOf(const output::Family& family) {
-  if (family.name == "lfm2") return chat::CallStyle::kPython;
-  if (family.name == "phi") return chat::CallStyle::kList;
-  if (family.name == "kimi") return chat::CallStyle::kKimi;
-  return chat::CallStyle::kTags;
-}
-
-// Returns an example of a call for templates that write calls but do not list tools.
-std::string_view ExampleOf(const output::Family& family, std::string_view source) {
-  if (family.name != "deepseek") return {};
-  if (source.find("```json") != std::string_view::npos) {
-    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n``"
-           "`"
-           "<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
-  }
-  return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>"
-         "<｜tool▁calls▁end｜>";
-}
-
 ChatForm FormOf(const output::Family& family, const chat::TemplateCapabilities& traits,
                 const chat::ChatFormat& format) {
   return {.traits = traits,
-          .style = StyleOf(family),
+          .style = family.style,
           .id_length = family.id_length,
-          .call_example = ExampleOf(family, format.source())};
+          .call_example = output::ExampleOf(family, format.source())};
 }
 
 // If the tools are passed as text, calls are requested in the tags that every model knows.

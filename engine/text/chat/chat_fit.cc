@@ -14,6 +14,7 @@ namespace {
 
 using jinja::Template;
 using jinja::value::Data;
+using output::CallStyle;
 
 // These are Jinja templates too, so that tools are rendered as in the models' own templates.
 constexpr const char* kToolsSource =

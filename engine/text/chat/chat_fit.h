@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -18,16 +17,9 @@
 #include "engine/text/chat/chat_format.h"
 #include "engine/text/chat/template_capabilities.h"
 #include "engine/text/jinja/value/data.h"
+#include "engine/text/output/families.h"
 
 namespace kvgate::chat {
-
-// How calls are written if the format does not write them.
-enum class CallStyle : uint8_t {
-  kTags,    // <tool_call>{"name","arguments"}</tool_call>, one per call
-  kPython,  // <|tool_call_start|>[name(key=value)]<|tool_call_end|>: LFM2
-  kList,    // <|tool_call|>[{"name","arguments"}]<|/tool_call|>: Phi 4
-  kKimi,    // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>
-};
 
 struct FittedChat {
   std::vector<ChatMessage> messages;
@@ -40,7 +32,7 @@ struct FitArgs {
   std::span<const ChatMessage> messages;      // `more` holds tool_calls, tool_call_id and name
   const jinja::value::Data* tools = nullptr;  // a list; null: no tools are offered
   const TemplateCapabilities& traits;
-  CallStyle style = CallStyle::kTags;
+  output::CallStyle style = output::CallStyle::kTags;
   // An example of a call in the format's own form, used if the format does not write tools; empty:
   // kTags.
   std::string_view call_example = {};

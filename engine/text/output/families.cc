@@ -41,14 +41,23 @@ constexpr Family kFamilies[] = {
                         .before_arguments = "<｜tool▁sep｜>",
                         .close = {"```", "<｜tool▁call▁end｜>"}}},
      .silent = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
-     .control_marks = true},
+     .control_marks = true,
+     .examples = {CallExample{
+                      .mark = "```json",
+                      .text = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME"
+                              "\n```json\n{…}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+                  CallExample{
+                      .mark = "",
+                      .text = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}"
+                              "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"}}},
     {.name = "kimi",
      .forms = {CallForm{.open = "<|tool_call_begin|>",
                         .syntax = CallSyntax::kNamed,
                         .before_arguments = "<|tool_call_argument_begin|>",
                         .close = {"<|tool_call_end|>"}}},
      .silent = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"},
-     .control_marks = true},
+     .control_marks = true,
+     .style = CallStyle::kKimi},
     {.name = "command-r",
      .forms = {CallForm{.open = "<|START_ACTION|>", .close = {"<|END_ACTION|>"}},
                CallForm{.open = "Action: ```json", .close = {"```"}}},
@@ -59,11 +68,13 @@ constexpr Family kFamilies[] = {
      .forms = {CallForm{.open = "<|tool_call_start|>",
                         .syntax = CallSyntax::kPython,
                         .close = {"<|tool_call_end|>"}}},
-     .control_marks = true},
+     .control_marks = true,
+     .style = CallStyle::kPython},
     // Phi 4. Granite writes only the opening mark.
     {.name = "phi",
      .forms = {CallForm{.open = "<|tool_call|>", .close = {"<|/tool_call|>"}}},
-     .control_marks = true},
+     .control_marks = true,
+     .style = CallStyle::kList},
     // gpt-oss.
     {.name = "harmony", .shape = ReplyShape::kChannels, .control_marks = true},
     // Functionary 3.2.
@@ -97,6 +108,13 @@ constexpr Mark kMarks[] = {
 }  // namespace
 
 std::span<const Family> AllFamilies() { return kFamilies; }
+
+std::string_view ExampleOf(const Family& family, std::string_view chat_template) {
+  for (const CallExample& example : family.examples) {
+    if (chat_template.find(example.mark) != std::string_view::npos) return example.text;
+  }
+  return {};
+}
 
 const Family& FamilyNamed(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kFamilies), std::end(kFamilies),

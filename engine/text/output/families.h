@@ -37,6 +37,21 @@ struct ReasoningTags {
 
 enum class ReplyShape : uint8_t { kTags, kChannels, kRecipients };
 
+// How calls are written as text, for a chat template that does not write them itself.
+enum class CallStyle : uint8_t {
+  kTags,    // <tool_call>{"name","arguments"}</tool_call>, one per call
+  kPython,  // <|tool_call_start|>[name(key=value)]<|tool_call_end|>
+  kList,    // <|tool_call|>[{"name","arguments"}]<|/tool_call|>
+  kKimi,    // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>
+};
+
+// An example of a call, for templates that write calls but do not list tools. It is that of
+// templates which contain `mark`.
+struct CallExample {
+  std::string_view mark;
+  std::string_view text;
+};
+
 struct Family {
   std::string_view name;
   ReplyShape shape = ReplyShape::kTags;
@@ -48,9 +63,13 @@ struct Family {
   bool control_marks = false;
   // Required length of call ids, in letters and digits; 0: any id is valid.
   int id_length = 0;
+  CallStyle style = CallStyle::kTags;
+  std::array<CallExample, 2> examples = {};  // the first whose mark is found counts
 };
 
 std::span<const Family> AllFamilies();
+// Returns the family's example for this template; empty if it has none.
+std::string_view ExampleOf(const Family& family, std::string_view chat_template);
 // REQUIRES: a family of that name exists.
 const Family& FamilyNamed(std::string_view name);
 // Returns the family whose marks the template contains; "generic" if it has none or supports no

@@ -82,7 +82,7 @@ std::string Shown(const FittedChat& chat) {
 }
 
 std::string Fit(const std::vector<ChatMessage>& messages, const TemplateCapabilities& traits,
-                CallStyle style = CallStyle::kTags) {
+                output::CallStyle style = output::CallStyle::kTags) {
   const auto fitted = FitChat({.messages = messages, .traits = traits, .style = style});
   return fitted ? Shown(*fitted) : fitted.error().ToString();
 }
@@ -101,14 +101,14 @@ TEST(ChatFitTest, TheModelsOwnFormOfCallsIsUsedWhereTheTemplateHasNone) {
       {.role = "assistant",
        .content = "",
        .more = {{"tool_calls", Data::List{CallNamed("1", "f"), CallNamed("2", "g")}}}}};
-  EXPECT_EQ(Fit(messages, kPlain, CallStyle::kPython),
+  EXPECT_EQ(Fit(messages, kPlain, output::CallStyle::kPython),
             "user:u|assistant:<|tool_call_start|>[f(s=\"it's\", b=True), g(s=\"it's\", b=True)]"
             "<|tool_call_end|>|");
   EXPECT_EQ(Fit({messages[0],
                  {.role = "assistant",
                   .content = "t",
                   .more = {{"tool_calls", Data::List{CallNamed("1", "f")}}}}},
-                kPlain, CallStyle::kList),
+                kPlain, output::CallStyle::kList),
             "user:u|assistant:t<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"s\": \"it's\", "
             "\"b\": true}}]<|/tool_call|>|");
 }

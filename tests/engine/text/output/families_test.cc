@@ -40,5 +40,17 @@ TEST(FamiliesTest, EachNameIsThereOnce) {
   }
 }
 
+TEST(FamiliesTest, CallsAsTextLookAsTheFamilyKnowsThem) {
+  EXPECT_EQ(FamilyNamed("lfm2").style, CallStyle::kPython);
+  EXPECT_EQ(FamilyNamed("phi").style, CallStyle::kList);
+  EXPECT_EQ(FamilyNamed("kimi").style, CallStyle::kKimi);
+  EXPECT_EQ(FamilyNamed("hermes").style, CallStyle::kTags);
+  const Family& deepseek = FamilyNamed("deepseek");
+  EXPECT_NE(ExampleOf(deepseek, "x ```json y").find("```json"), std::string_view::npos);
+  EXPECT_EQ(ExampleOf(deepseek, "x").find("```json"), std::string_view::npos);
+  EXPECT_NE(ExampleOf(deepseek, "x"), "");
+  EXPECT_EQ(ExampleOf(FamilyNamed("hermes"), "x ```json"), "");
+}
+
 }  // namespace
 }  // namespace kvgate::output
