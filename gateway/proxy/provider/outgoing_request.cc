@@ -237,7 +237,10 @@ Task<Result<service::Prompts::Prompt>> OutgoingRequest::Prepare(service::Prompts
   (void)co_await runner.RunUntil(runner.pools().store, std::move(recall),
                                  work::WorkRunner::Clock::now() + kRecallTime);
   args.is_recalled = true;
+  // An order is given once.
+  std::optional<service::explicit_cache::CacheOrder> order = std::move(prompt->order);
   prompt = co_await PrepareOnce(prompts, args);
+  if (prompt && order) prompt->order = std::move(order);
   co_return prompt;
 }
 
