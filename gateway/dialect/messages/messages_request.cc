@@ -64,8 +64,7 @@ class Reader {
       if (block.kind != BlockKind::kText) return WrongShape(block.path, "must be text");
       // Claude Code's billing header differs in every request and means nothing to other providers.
       if (block.text.size() > 1 && block.text.substr(1).starts_with(form::kBillingHeaderName)) {
-        const Result<RawJson> text = RawJson::Parse(block.text);
-        const std::string whole = text ? text->String() : std::string();
+        const std::string whole = Meant(block.text);
         const std::string_view rest = form::WithoutBillingHeader(whole);
         if (rest.empty()) continue;
         block.text = form_.Quote(rest);

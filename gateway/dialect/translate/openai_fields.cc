@@ -86,8 +86,7 @@ Result<Block> OpenAiReader::File(const RawObject& part, const std::string& path)
 
 Literal OpenAiReader::Flat(std::string_view space, Literal name) const {
   if (space.empty()) return name;
-  const Result<RawJson> text = RawJson::Parse(name);
-  return form.Quote(form::FlatName(space, text ? text->String() : std::string()));
+  return form.Quote(form::FlatName(space, Meant(name)));
 }
 
 Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
@@ -132,10 +131,8 @@ Result<void> OpenAiReader::ToolIn(const Space& space, const RawObject& tool,
   const auto same = [&](const ToolForm& known) { return known.name == made.name; };
   if (may_repeat && std::any_of(form.tools.begin(), form.tools.end(), same)) return {};
   if (is_custom || !space.name.empty()) {
-    const Result<RawJson> name = RawJson::Parse(made.name);
-    form.client_tools.push_back({.name = name ? name->String() : std::string(),
-                                 .is_custom = is_custom,
-                                 .space = space.name});
+    form.client_tools.push_back(
+        {.name = Meant(made.name), .is_custom = is_custom, .space = space.name});
   }
   form.tools.push_back(std::move(made));
   return {};
@@ -241,10 +238,9 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
 }
 
 Block OpenAiReader::Call(const std::string& path, Literal arguments) const {
-  const Result<RawJson> text = RawJson::Parse(arguments);
   return {.kind = BlockKind::kCall,
           .path = path,
-          .arguments = form.Keep(text ? text->String() : std::string()),
+          .arguments = form.Keep(Meant(arguments)),
           .arguments_literal = arguments};
 }
 
