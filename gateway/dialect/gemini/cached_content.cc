@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "gateway/dialect/form/json_writer.h"
 #include "gateway/dialect/translate/raw_json.h"
@@ -18,6 +17,7 @@ namespace {
 
 constexpr std::string_view kCollection = "cachedContents/";
 constexpr size_t kNameBytesMax = 200;
+constexpr int64_t kTokensMax = 1'000'000'000;
 
 std::string Seconds(int64_t seconds) { return fmt::format("{}s", seconds); }
 
@@ -67,7 +67,8 @@ Result<CachedContent> ReadCachedContent(std::string_view body) {
     return MakeError(ErrorCode::kUnavailable, "gemini", "The answer names no cache.");
   }
   const RawObject usage(answer["usageMetadata"]);
-  found.num_tokens = std::max<int64_t>(0, usage["totalTokenCount"].Integer().value_or(0));
+  const int64_t num_tokens = usage["totalTokenCount"].Integer().value_or(0);
+  if (num_tokens > 0 && num_tokens <= kTokensMax) found.num_tokens = num_tokens;
   return found;
 }
 

@@ -30,7 +30,7 @@ std::string ProlongedBody(int64_t ttl_seconds);
 
 struct CachedContent {
   std::string name;
-  int64_t num_tokens = 0;  // 0: not said
+  int64_t num_tokens = 0;  // 0: not said, or not believed
 };
 // Reads the answer to either. Fails with kUnavailable if it names no cache, or one whose name could
 // not stand in a path.

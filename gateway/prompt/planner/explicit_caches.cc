@@ -15,8 +15,6 @@ constexpr int64_t kWindowUs = 3600 * kSecondUs;
 constexpr double kMargin = 1.25;
 // A name is not used when it may expire before the request arrives.
 constexpr int64_t kFarewellUs = 10 * kSecondUs;
-// An order without an outcome was lost with whoever was to see to it.
-constexpr int64_t kOrderUs = 60 * kSecondUs;
 // Of bodies whose tokens have not been counted yet: about English text and JSON.
 constexpr int64_t kBytesPerToken = 4;
 
@@ -53,35 +51,43 @@ ExplicitCaches::Entry* ExplicitCaches::Find(const Key& key) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+ExplicitCaches::Stretch ExplicitCaches::SumOf(const Entry& entry) {
+  Stretch sum;
+  for (const Stretch& stretch : entry.seen) {
+    sum.num_answers += stretch.num_answers;
+    sum.lost_tokens += stretch.lost_tokens;
+  }
+  return sum;
+}
+
 // What was seen before a cache was made says nothing of the time behind it.
 void ExplicitCaches::Forget(Entry& entry) {
   entry.name.clear();
   entry.seen.clear();
-  entry.num_answers = 0;
   entry.is_first = true;
 }
 
 void ExplicitCaches::DropOld(Entry& entry, int64_t now_us) {
   if (!entry.name.empty() && now_us + kFarewellUs >= entry.expires_us) Forget(entry);
-  if (entry.asked_us != 0 && now_us - entry.asked_us > kOrderUs) entry.asked_us = 0;
+  if (entry.asked_us != 0 && now_us - entry.asked_us > kOrderSeconds * kSecondUs) {
+    entry.asked_us = 0;  // it was lost with whoever was to see to it
+  }
   while (!entry.seen.empty() && now_us - entry.seen.front().begin_us > kWindowUs) {
     entry.seen.pop_front();
   }
-  if (entry.seen.empty()) entry.num_answers = 0;
 }
 
 // Returns for how long a cache is to be made; 0 if none pays.
 int64_t ExplicitCaches::TtlThatPays(const Entry& entry, const ledger::PriceRow& row,
                                     int64_t now_us) {
   if (entry.seen.empty() || entry.num_tokens < row.rules.minimum_tokens) return 0;
-  double lost = 0;
-  for (const Stretch& stretch : entry.seen) lost += stretch.lost_tokens;
   const int64_t seconds =
       std::clamp((now_us - entry.seen.front().begin_us) / kSecondUs, kTtlSecondsMin,
                  kTtlSecondsMax);
   const double cost = static_cast<double>(entry.num_tokens) * row.factors->write +
                       RentOf(*row.factors, entry.num_tokens, seconds);
-  return lost * (1 - row.factors->read) >= kMargin * cost ? seconds : 0;
+  const double saved = SumOf(entry).lost_tokens * (1 - row.factors->read);
+  return saved >= kMargin * cost ? seconds : 0;
 }
 
 // A cache in its last quarter is prolonged if what it was read for since it was paid would pay for
@@ -138,7 +144,7 @@ void ExplicitCaches::NoteAnswer(const Answer& answer) {
   }
   if (!is_first) {
     entry->seen.back().lost_tokens += static_cast<double>(lost);
-    ++entry->num_answers;
+    ++entry->seen.back().num_answers;
   }
 }
 
@@ -148,10 +154,8 @@ void ExplicitCaches::NoteKept(const Key& key, std::string name, int64_t num_toke
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
   if (entry->name.empty()) {
-    double lost = 0;
-    for (const Stretch& stretch : entry->seen) lost += stretch.lost_tokens;
-    entry->mean_lost =
-        entry->num_answers == 0 ? 0 : lost / static_cast<double>(entry->num_answers);
+    const Stretch sum = SumOf(*entry);
+    entry->mean_lost = sum.lost_tokens / static_cast<double>(std::max<int64_t>(1, sum.num_answers));
   }
   entry->name = std::move(name);
   if (num_tokens > 0) entry->num_tokens = num_tokens;

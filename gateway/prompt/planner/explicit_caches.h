@@ -29,6 +29,8 @@ class ExplicitCaches {
   static constexpr size_t kEntriesMax = 4096;
   static constexpr int64_t kTtlSecondsMin = 300;
   static constexpr int64_t kTtlSecondsMax = 3600;
+  // Whoever sees to an order gives it up before that.
+  static constexpr int64_t kOrderSeconds = 150;
 
   // Identifies whose prefix it is, for which model of which upstream, and all of its bytes.
   using Key = PrefixDigest;
@@ -42,7 +44,7 @@ class ExplicitCaches {
   struct Decision {
     std::string name = {};  // of the cache that holds the prefix; empty: none does
     // A cache is to be made, or the named one prolonged, for so long; 0: neither. It is not asked
-    // for again before the outcome is noted, or a minute has passed.
+    // for again before the outcome is noted, or kOrderSeconds have passed.
     int64_t ttl_seconds = 0;
   };
   // Counts a request that begins with the prefix.
@@ -70,6 +72,7 @@ class ExplicitCaches {
   // Requests that went out without a name, in a stretch of time.
   struct Stretch {
     int64_t begin_us = 0;
+    int64_t num_answers = 0;
     double lost_tokens = 0;
   };
   struct Entry {
@@ -77,16 +80,16 @@ class ExplicitCaches {
     int64_t num_bytes = 0;
     bool is_first = true;  // nothing has been sent before that could be read
     std::deque<Stretch> seen;
-    int64_t num_answers = 0;     // in `seen`
-    double mean_lost = 0;        // tokens per request, before the cache was made
-    std::string name;            // empty: there is none
-    int64_t expires_us = 0;      // of the name
-    int64_t ttl_seconds = 0;     // that was asked for
-    int64_t num_uses = 0;        // since it was paid for
-    int64_t asked_us = 0;        // of an order without an outcome; 0: none
-    int64_t not_before_us = 0;   // no order before
+    double mean_lost = 0;         // tokens per request, before the cache was made
+    std::string name;             // empty: there is none
+    int64_t expires_us = 0;       // of the name
+    int64_t ttl_seconds = 0;      // that was asked for
+    int64_t num_uses = 0;         // since it was paid for
+    int64_t asked_us = 0;         // of an order without an outcome; 0: none
+    int64_t not_before_us = 0;    // no order before
     std::list<Key>::iterator at;  // its place in recent_
   };
+  static Stretch SumOf(const Entry& entry);
   Entry& Take(const Key& key);
   Entry* Find(const Key& key);
   static void Forget(Entry& entry);

@@ -15,8 +15,10 @@ using request::Task;
 
 namespace {
 
-// A prefix of a million tokens is written in about a minute.
+// A prefix of a million tokens is written in about a minute. The planner orders no other cache for
+// the same prefix meanwhile.
 constexpr std::chrono::seconds kOrderTimeout{120};
+static_assert(kOrderTimeout.count() < prompt::planner::ExplicitCaches::kOrderSeconds);
 constexpr std::chrono::milliseconds kTickInterval{200};
 constexpr size_t kAnswerBytesMax = size_t{1} << 20;
 constexpr auto kDialect = dialect::form::Api::kGemini;
@@ -76,8 +78,8 @@ Task<void> OrderedCache::Run() {
   upstream::Upstream* const upstream = targets_->upstreams->Find(upstream_);
   // It has gone from the configuration meanwhile.
   if (upstream == nullptr || upstream->dialect() != kDialect || is_cancelled_) co_return;
-  begun_at_ = std::chrono::system_clock::time_point(
-      std::chrono::microseconds(WallClock::NowUs()));
+  const int64_t begun_us = WallClock::NowUs();
+  begun_at_ = std::chrono::system_clock::time_point(std::chrono::microseconds(begun_us));
   const std::string head = Head(*upstream);
   upstream::Exchange exchange(*upstream, executor_);
   exchange.BoundBy(Clock::now() + kOrderTimeout);
@@ -89,8 +91,9 @@ Task<void> OrderedCache::Run() {
   tick_.cancel();
   const std::string failure = body ? std::string() : body.error().detail;
   const int status = body ? exchange.status() : 0;
+  // Its time may have begun with the request.
   const Result<int64_t> num_tokens =
-      order_.caching->NoteOutcome(order_, status, body ? *body : std::string(), WallClock::NowUs());
+      order_.caching->NoteOutcome(order_, status, body ? *body : std::string(), begun_us);
   Account(*upstream, exchange, num_tokens, failure);
   if (num_tokens) {
     KVGATE_LOG(kInfo, "proxy", "'{}' keeps {} tokens of tools and system text of {} for {} s{}",
@@ -134,7 +137,7 @@ void OrderedCache::Account(const upstream::Upstream& upstream, const upstream::E
                       .content_encoding = {},
                       .upstream_request_id = {}});
   }
-  if (num_tokens) {
+  if (num_tokens && *num_tokens > 0) {
     observer->OnKept({.num_tokens = *num_tokens,
                       .seconds = order_.ttl_seconds,
                       .is_written = !order_.prolongs});

@@ -20,7 +20,6 @@ using upstream::ExchangeOutcome;
 
 namespace {
 
-constexpr int kBadRequest = 400;
 constexpr const char* kLeft = "The client left or stopped reading.";
 
 int StatusOf(const Error& error) {
@@ -101,6 +100,7 @@ Task<Result<void>> UpstreamAnswer::Send() {
   const bool is_refused =
       started && outgoing_->MayBeRefusal(exchange_.status()) && !request_.sink().is_gone();
   if (!is_refused) co_return started;
+  const int refusal = exchange_.status();
   request_.sink().Watch(nullptr);
   co_await outgoing_->GiveBack();
   const std::shared_ptr<upstream::ExchangePreparation> refused = outgoing_->Withdraw();
@@ -117,7 +117,7 @@ Task<Result<void>> UpstreamAnswer::Send() {
   request_.sink().Watch(this);
   const Result<void> again = co_await exchange_.Send(*outgoing_);
   // If it is refused again, its caller is at fault.
-  if (again && exchange_.status() != kBadRequest && refused) {
+  if (again && exchange_.status() != refusal && refused) {
     request_.environment().options.prompts->NoteRefused(*refused);
   }
   co_return again;

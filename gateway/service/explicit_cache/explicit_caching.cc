@@ -41,9 +41,8 @@ bool Spells(std::string_view raw, const Known& known) {
 }
 
 struct Member {
-  Span whole;  // from the name's quote to the value's end
+  JsonScanner::Name name;
   Span value;
-  std::optional<uint32_t> before;  // the end of the member in front of it
 };
 
 // The members of a body, and what they are.
@@ -59,21 +58,16 @@ std::optional<Parts> Find(std::string_view body) {
   if (body.size() > std::numeric_limits<uint32_t>::max()) return std::nullopt;
   Parts parts;
   JsonScanner scanner(body);
-  std::optional<uint32_t> before;
   const bool is_whole = scanner.Object([&](const JsonScanner::Name& name) {
     const std::optional<Span> value = scanner.Value();
     if (!value) return false;
-    const Member member{.whole = {name.span.begin - 1, value->end},
-                        .value = *value,
-                        .before = before};
-    before = value->end;
     const std::string_view raw = name.span.In(body);
     if (Spells(raw, kName)) return false;
     if (value->In(body) == "null") return true;
     for (size_t i = 0; i < kHeld.size(); ++i) {
       if (!Spells(raw, kHeld[i])) continue;
       if (parts.held[i]) return false;  // it stands twice
-      parts.held[i] = member;
+      parts.held[i] = Member{.name = name, .value = *value};
     }
     return true;
   });
@@ -81,24 +75,26 @@ std::optional<Parts> Find(std::string_view body) {
   return parts;
 }
 
-// The first member becomes the name, the others are cut out with the commas in front of them.
-std::vector<Edit> EditsOf(const Parts& parts, std::string_view name) {
+// The first member becomes the name, the others are cut out.
+std::vector<Edit> EditsOf(const Parts& parts, std::string_view body, std::string_view name) {
+  const Member* first = nullptr;
+  for (const auto& member : parts.held) {
+    if (member && (first == nullptr || member->value.begin < first->value.begin)) first = &*member;
+  }
   std::vector<Edit> edits;
   for (size_t i = 0; i < kHeld.size(); ++i) {
     if (!parts.held[i]) continue;
     const Member& member = *parts.held[i];
-    const uint32_t begin = member.before.value_or(member.whole.begin);
-    edits.push_back({.rule = kRule,
-                     .span = {begin, member.whole.end},
-                     .bytes = {},
-                     .path = std::string(kHeld[i].name)});
+    Edit edit{.rule = kRule, .span = {}, .bytes = {}, .path = std::string(kHeld[i].name)};
+    if (&member == first) {
+      edit.span = {member.name.span.begin - 1, member.value.end};
+      edit.bytes = fmt::format("\"{}\":\"{}\"", kName.name, name);
+    } else {
+      edit.span = prompt::parse::MemberSpan(body, member.name, member.value.end, /*first=*/false);
+    }
+    edits.push_back(std::move(edit));
   }
   prompt::parse::SortEdits(edits);
-  Edit& first = edits.front();
-  for (const auto& member : parts.held) {
-    if (member && member->whole.end == first.span.end) first.span = member->whole;
-  }
-  first.bytes = fmt::format("\"{}\":\"{}\"", kName.name, name);
   return edits;
 }
 
@@ -152,7 +148,7 @@ std::optional<CacheUse> ExplicitCaching::Decide(const Args& args) {
         .ttl_seconds = decision.ttl_seconds};
   }
   use.name = std::move(decision.name);
-  if (!use.name.empty()) use.edits = EditsOf(*parts, use.name);
+  if (!use.name.empty()) use.edits = EditsOf(*parts, args.body, use.name);
   return use;
 }
 

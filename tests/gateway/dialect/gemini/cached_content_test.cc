@@ -37,10 +37,12 @@ TEST(CachedContentTest, AnAnswerNamesTheCache) {
   EXPECT_EQ(read->name, "cachedContents/a-1_Z");
   EXPECT_EQ(read->num_tokens, 5000);
   EXPECT_EQ(ReadCachedContent(R"({"name":"cachedContents/a"})")->num_tokens, 0);
-  EXPECT_EQ(ReadCachedContent(
-                R"({"name":"cachedContents/a","usageMetadata":{"totalTokenCount":-3}})")
-                ->num_tokens,
-            0);
+  // A count that no cache can have would overflow what is computed with it.
+  for (const char* count : {"-3", "9223372036854775807", "1e30", "\"5\"", "null"}) {
+    const std::string body = R"({"name":"cachedContents/a","usageMetadata":{"totalTokenCount":)" +
+                             std::string(count) + "}}";
+    EXPECT_EQ(ReadCachedContent(body)->num_tokens, 0) << count;
+  }
 }
 
 // The name goes into the path of a request and into bodies.

@@ -139,11 +139,25 @@ TEST(ExplicitCachesTest, WhatIsRefusedOrLostIsNotUsed) {
   EXPECT_GT(prefix.AskUntilOrdered(9, 10, 0), 1) << "it has to be worth it anew";
 }
 
-TEST(ExplicitCachesTest, AnOrderWithoutAnOutcomeIsGivenUpAfterAMinute) {
+// Many hits of more than an hour ago must not make small what a cache saves now.
+TEST(ExplicitCachesTest, WhatWasSeenLongAgoDoesNotCount) {
+  ExplicitCaches caches;
+  Prefix prefix(caches);
+  for (int i = 0; i < 2'000; ++i) prefix.Ask(0, kTokens);
+  prefix.Ask(400, kTokens);
+  prefix.Ask(3'300, kTokens);
+  ASSERT_GT(prefix.AskUntilOrdered(20, 10, 0), 0);
+  prefix.Keep();
+  bool is_prolonged = false;
+  for (int i = 0; i < 300; ++i) is_prolonged |= prefix.Ask(10, 0).ttl_seconds > 0;
+  EXPECT_TRUE(is_prolonged);
+}
+
+TEST(ExplicitCachesTest, AnOrderWithoutAnOutcomeIsGivenUpAfterItsTime) {
   ExplicitCaches caches;
   Prefix prefix(caches);
   ASSERT_GT(prefix.AskUntilOrdered(20, 10, 0), 0);
-  EXPECT_EQ(prefix.AskUntilOrdered(6, 10, 0), -1);
+  EXPECT_EQ(prefix.AskUntilOrdered(ExplicitCaches::kOrderSeconds / 10, 10, 0), -1);
   EXPECT_EQ(prefix.AskUntilOrdered(1, 10, 0), 1);
 }
 

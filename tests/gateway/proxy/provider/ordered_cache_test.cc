@@ -42,6 +42,7 @@ class Provider {
     if (request.starts_with("POST /v1beta/cachedContents")) {
       return refuses ? Http("400 Bad Request", R"({"error":{"code":400}})") : Http("200 OK", kMade);
     }
+    if (forbids) return Http("403 Forbidden", R"({"error":{"code":403}})");
     const bool is_named = request.find(kNaming) != std::string::npos;
     if (is_named && forgets) return Http("403 Forbidden", R"({"error":{"code":403}})");
     return Http("200 OK",
@@ -55,6 +56,7 @@ class Provider {
   }
   std::atomic<bool> refuses{false};
   std::atomic<bool> forgets{false};
+  std::atomic<bool> forbids{false};  // the credential
 
  private:
   std::mutex mutex_;
@@ -158,6 +160,17 @@ TEST_F(OrderedCacheTest, ACacheThatTheProviderHasForgottenIsLeftOutAtOnce) {
   EXPECT_THAT(got[1], HasSubstr("systemInstruction"));
   EXPECT_EQ(Ask(), 200);
   EXPECT_EQ(Got(8).size(), 1u) << "it is not named again";
+}
+
+TEST_F(OrderedCacheTest, ARefusalThatHasOtherReasonsLosesNoCache) {
+  Open();
+  for (int i = 0; i < 5; ++i) Ask();
+  provider_.forbids = true;
+  EXPECT_EQ(Ask(), 403);
+  provider_.forbids = false;
+  const size_t before = Got(0).size();
+  EXPECT_EQ(Ask(), 200);
+  EXPECT_THAT(Got(before).at(0), HasSubstr("cachedContents/a"));
 }
 
 TEST_F(OrderedCacheTest, ARefusedOrderDisturbsNobodyAndIsNotRepeated) {
