@@ -1,5 +1,5 @@
-"""One screen about a test run, from ctest's JUnit files: counts, failures, what was skipped, the
-slowest tests, and those that took longer than tests/budgets.toml allows.
+"""One screen about a test run, from ctest's JUnit files: counts, failures with what they said, what
+was skipped, the slowest tests, and those that took longer than tests/budgets.toml allows.
 
 A test that took too long may have had a busy neighbour, so scripts/test runs it once more with
 nothing beside it (--over-budget says which), and that time is what counts: RESULTS/again/NAME.xml.
@@ -18,6 +18,8 @@ from pathlib import Path
 BUDGETS = Path(__file__).resolve().parent.parent.parent / "tests/budgets.toml"
 LINES_MAX = 30
 SLOWEST = 10
+SAID_TESTS_MAX = 6  # of these failed tests the output is shown, for a reader who has no logs
+SAID_LINES_MAX = 30
 CALIBRATION = "calibration"  # a ctest that is the same work on every machine
 AGAIN_MAX = 10  # more tests than this over their budgets are no neighbour's fault
 # "name (class.name) ... skipped" with the first line of a docstring between, where there is one.
@@ -25,6 +27,8 @@ UNITTEST_SKIP = re.compile(
     r"^(\w+) \((\S+)\)(?: \.\.\. |\n[^\n]* \.\.\. )skipped ['\"](.*)['\"]$", re.MULTILINE)
 # ctest's names of parameterised tests go on with the parameter, which may be bytes in memory.
 PARAMETER = re.compile(r"\s+# GetParam\(\) = .*", re.DOTALL)
+# Where a failure begins in what gtest and unittest print.
+FAILURE = re.compile(r"^(?:\S+:\d+: Failure$|(?:FAIL|ERROR): )", re.MULTILINE)
 GTEST_SKIP = re.compile(r"^\S+:\d+: Skipped\n(.*)$", re.MULTILINE)
 
 
@@ -34,6 +38,7 @@ class Run:
     def __init__(self, path):
         self.name = path.stem
         self.passed, self.failed, self.skipped = [], [], []
+        self.said = {}  # of each failed test, its output
         self.seconds_of = {}
         root = ElementTree.parse(path).getroot()
         for case in root.iter("testcase"):
@@ -53,6 +58,7 @@ class Run:
             self.skipped.append((name, reason.group(1) if reason else status))
         else:
             self.failed.append(name)
+            self.said[name] = output
         # A Python test program is one ctest; what it skipped inside stands in its output.
         for test, where, reason in UNITTEST_SKIP.findall(output):
             self.skipped.append((f"{name}: {where if test == 'setUpClass' else test}", reason))
@@ -149,6 +155,15 @@ def screen(lines, title):
             print(f"  and {len(lines) - LINES_MAX} more")
 
 
+def failure(output):
+    """The lines of a failed test's output that say why: from its first failure, else the last."""
+    found = FAILURE.search(output)
+    lines = output[found.start() if found else 0:].strip().splitlines()
+    if len(lines) <= SAID_LINES_MAX:
+        return lines
+    return ["..."] * (not found) + (lines[:SAID_LINES_MAX] if found else lines[-SAID_LINES_MAX:])
+
+
 def run_again(runs, budgets):
     """Prints a line per run: its name and what ctest -R takes for its tests over their budgets."""
     names = {}
@@ -203,6 +218,9 @@ def main():
             for run, name, seconds, limit in budgets.exceeded(runs)]
     slow += budgets.unneeded(runs)
     screen(slow, "OVER BUDGET (tests/budgets.toml)")
+    all_failed = [(run, name) for run in [*runs, *again] for name in run.failed]
+    for run, name in all_failed[:SAID_TESTS_MAX]:
+        screen(failure(run.said[name]), f"{run.name}: {name} said")
     screen([f"{run.name}: {name} (see {options.results / run.name}.log)"
             for run in [*runs, *again] for name in run.failed], "FAILED")
     failed = (options.failed or not any(run.passed for run in runs) or slow

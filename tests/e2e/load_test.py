@@ -83,7 +83,7 @@ class LoadTest(Case):
                              "20:40", "--output-tokens", 64)
         chunk = self.load(running, "--clients", 1, "--seconds", 2, "--prompt-tokens", "256:256",
                           "--output-tokens", 1, "--fresh", 1, "--shared-prefixes", 0)
-        running.wait_for("the warm-up to end", idle, timeout=20)
+        running.wait_for("the warm-up to end", idle, timeout=60)
         files, threads = sampler.open_files(), sampler.field("Threads")
         sampler.start()
         with HealthWatch(self, running):
@@ -97,7 +97,7 @@ class LoadTest(Case):
         self.assertGreater(report["cancelled"], 0, "nobody left midway: the test showed less")
         self.assertGreater(report["cached_tokens"], 0)
         # Whoever left has left nothing: no work, no block, no socket, no thread.
-        running.wait_for("no block in use", idle, timeout=20)
+        running.wait_for("no block in use", idle, timeout=60)
         time.sleep(0.5)
         self.assertLessEqual(sampler.field("Threads"), threads)
         self.assertLess(sampler.open_files(), files + 64, "beside sockets only RocksDB opens files")
