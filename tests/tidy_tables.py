@@ -74,7 +74,7 @@ PARTS = {
 }
 # Third-party headers that belong to one place: (pattern, path prefixes, its name).
 THIRD_PARTY = [
-    (r"boost/", ("gateway/", "sdk/src/"), "Boost"),
+    (r"boost/", ("gateway/", "sdk/src/", "store/remote/"), "Boost"),
     (r"rocksdb/", ("store/rocks_", "store/file/rocks_", "store/kv/rocks_", "store/meta/rocks_"),
      "RocksDB"),
     (r"hwy/", ("kernels/cpu/",), "Highway"),

@@ -24,28 +24,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "store/remote/resp_protocol.h"
+#include "store/remote/resp_url.h"
 
 namespace kvgate::store::remote {
-
-struct RespEndpoint {
-  std::string host;  // a name or an address; IPv6 without brackets
-  uint16_t port = 6379;
-  friend bool operator==(const RespEndpoint&, const RespEndpoint&) = default;
-};
-
-// Where the store is: what its URL says.
-struct RespAddress {
-  std::vector<RespEndpoint> endpoints;  // tried in this order; not empty
-  bool has_tls = false;
-  std::string user = {};  // of an ACL; empty means the server's default user
-  int database = 0;       // a cluster has only 0
-  friend bool operator==(const RespAddress&, const RespAddress&) = default;
-};
-
-// Parses redis://[USER@]HOST[:PORT][,HOST[:PORT]]...[/DATABASE]; rediss:// means TLS, valkey:// and
-// valkeys:// mean the same two. Fails with kInvalidArgument, naming `field`. A password in the URL
-// is refused: secrets come from the environment.
-Result<RespAddress> ParseRespUrl(std::string_view url, std::string_view field);
 
 struct RespOptions {
   RespAddress address;
@@ -56,39 +38,19 @@ struct RespOptions {
   std::chrono::milliseconds connect_timeout{500};  // part of the call's own time
   int failures_max = 3;                            // in a row, then calls fail at once
   std::chrono::milliseconds pause{2000};           // until one call may try again
-  size_t reply_bytes_max = size_t{128} << 20;      // of one command; more is kDataLoss
-};
-
-// A command with its arguments; all of it is borrowed for the call.
-struct RespCommand {
-  std::vector<std::string_view> words;
-  // In a cluster, decides which node gets the command; empty means any.
-  std::string_view key = {};
-};
-
-struct RespReply {
-  enum class Kind : uint8_t { kNull, kText, kInteger, kError, kArray };
-  Kind kind = Kind::kNull;
-  std::string text = {};  // kText: the bytes; kError: the server's message
-  int64_t integer = 0;
-  std::vector<RespReply> items = {};  // kArray; a RESP3 map is its keys and values in turn
-
-  bool is_null() const { return kind == Kind::kNull; }
-  bool is_text() const { return kind == Kind::kText; }
-  bool is_integer() const { return kind == Kind::kInteger; }
-  bool is_error() const { return kind == Kind::kError; }
+  size_t reply_bytes_max = size_t{128} << 20;  // of one command, 64 KiB at least; more is kDataLoss
 };
 
 struct RespStats {
   uint64_t num_calls = 0;
-  uint64_t num_failed = 0;   // without replies, also those that failed at once
+  uint64_t num_failed = 0;  // without replies, also those that failed at once
   uint64_t num_connects = 0;
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
-  bool is_paused = false;    // calls fail at once
-  std::string endpoint = {}; // that answered last; empty before the first answer
-  std::string server = {};   // "redis 7.0.15", as HELLO said; empty before
-  std::string error = {};    // why the last call failed; empty after one that did not
+  bool is_paused = false;     // calls fail at once
+  std::string endpoint = {};  // that answered last; empty before the first answer
+  std::string server = {};    // "redis 7.0.15", as HELLO said; empty before
+  std::string error = {};     // why the last call failed; empty after one that did not
 };
 
 class RespClient {
@@ -114,7 +76,7 @@ class RespClient {
   struct ScriptCall {
     std::string_view script;
     std::vector<std::string_view> keys;
-    std::vector<std::string_view> arguments;
+    std::vector<std::string_view> arguments = {};
   };
   Result<RespReply> CallScript(const ScriptCall& call, TimePoint deadline);
 
