@@ -284,7 +284,7 @@ Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
                                             std::unique_ptr<model::Model> model,
                                             kernels::Backend& backend,
                                             const tokenizer::Tokenizer& tokenizer,
-                                            store::kv::KvStore* store) {
+                                            const Stores& stores) {
   EngineLoop::Parts parts{.model = std::move(model), .groups = {}, .warm_up = {}};
   EngineInfo info;
   info.model = parts.model->config();
@@ -304,7 +304,7 @@ Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
   KVGATE_TRY(parts.groups, OpenGroups(options, info, backend));
   KVGATE_TRY(parts.warm_up, MeasureWarmUp(options, *parts.model, parts.groups));
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
-                                      tokenizer, store);
+                                      tokenizer, stores);
 }
 
 }  // namespace
@@ -326,12 +326,12 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              std::shared_ptr<const modelfile::ModelFile> file,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
-                                             store::kv::KvStore* store) {
+                                             const Stores& stores) {
   KVGATE_TRY(
       std::unique_ptr<model::Model> model,
       model::Model::Load(std::move(file), backend,
                          {.context_tokens = options.context_tokens_max, .one_kv_group = false}));
-  return Open(options, std::move(model), backend, tokenizer, store);
+  return Open(options, std::move(model), backend, tokenizer, stores);
 }
 
 // Catches what the system refused at start and reports it in terms of the configuration.
@@ -339,9 +339,9 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              std::unique_ptr<model::Model> model,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
-                                             store::kv::KvStore* store) {
+                                             const Stores& stores) {
   try {
-    return OpenOrThrow(options, std::move(model), backend, tokenizer, store);
+    return OpenOrThrow(options, std::move(model), backend, tokenizer, stores);
   } catch (const std::bad_alloc&) {
     return DoesNotFit(options, "memory");
   } catch (const std::system_error& failure) {

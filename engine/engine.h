@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,6 +63,8 @@ struct EngineOptions {
   // The daily budget of write back; null means no limit. It is shared with the owner, which
   // persists and displays its state.
   std::shared_ptr<tier::WriteAdmission> write_admission = {};
+  // The same for the store that gateways share.
+  std::shared_ptr<tier::WriteAdmission> shared_write_admission = {};
   // The memory limit of grammars and masks, shared with the code that compiles them; null means the
   // default limit.
   std::shared_ptr<grammar::mask::GrammarMemory> grammar_memory = {};
@@ -69,7 +72,7 @@ struct EngineOptions {
   // means no checks. No answer depends on it.
   std::chrono::milliseconds model_watch_interval{1000};
   // For tests: the engine starts no threads. The caller runs EngineLoop::Turn and the tasks of
-  // tier::DiskTier on one thread, whose time may be simulated (base/clock.h).
+  // tier::StoreTier on one thread, whose time may be simulated (base/clock.h).
   bool is_driven = false;
   uint64_t hash_seed = 0;  // seed of block hashes, from the data directory
   int hash_bits = 128;     // tests use fewer bits to force collisions
@@ -89,10 +92,11 @@ struct GivenUpLoad {
 // The cost of one request and the origin of its prefix.
 struct RequestStats {
   int num_prompt_tokens = 0;
-  int num_cached_tokens = 0;    // device + host + disk
+  int num_cached_tokens = 0;    // device + host + disk + shared
   int num_device_tokens = 0;    // prefix tokens whose KV was in the block pool
   int num_host_tokens = 0;      // copied back from the host arena
-  int num_disk_tokens = 0;      // restored from the store
+  int num_disk_tokens = 0;      // restored from the data directory
+  int num_shared_tokens = 0;    // restored from the store that gateways share
   int num_computed_tokens = 0;  // prompt tokens prefilled
   int num_output_tokens = 0;
   double queue_seconds = 0;    // submit to first scheduling
@@ -197,6 +201,14 @@ struct EngineInfo {
   Fingerprint model_fingerprint;  // identity of weights and tokenizer alone
 };
 
+// What the engine did with the store that gateways share.
+struct SharedTierStats {
+  uint64_t restore_bytes_per_second = 0;  // measured; 0 until the first measurement
+  uint64_t write_bytes_queued = 0;
+  uint64_t num_blocks_write_skipped = 0;  // because the queue was full
+  tier::MovedKv moved = {};
+};
+
 struct EngineStats {
   uint64_t num_requests = 0;
   uint64_t num_running = 0;
@@ -207,6 +219,7 @@ struct EngineStats {
   uint64_t num_device_tokens = 0;  // prompt tokens served from the pool
   uint64_t num_host_tokens = 0;
   uint64_t num_disk_tokens = 0;
+  uint64_t num_shared_tokens = 0;
   uint64_t num_computed_tokens = 0;
   uint64_t num_output_tokens = 0;
   uint64_t num_blocks_free = 0;    // never used or evicted
@@ -234,28 +247,41 @@ struct EngineStats {
   uint64_t prefill_tokens_per_second = 0;  // measured; 0 until the first measurement
   uint64_t restore_bytes_per_second = 0;   // measured; 0 until the first measurement
   tier::MovedKv moved = {};                // to the disk and back
+  SharedTierStats shared = {};
 };
 
 // The error (kOverloaded) of a request that ran out of memory. Its detail is short if there is no
 // memory for a whole sentence.
 Error OutOfMemory() noexcept;
 
+// The stores below an engine's memory; null means that there is none.
+struct Stores {
+  store::kv::KvStore* disk = nullptr;
+  store::kv::BlockStore* shared = nullptr;  // what gateways share
+
+  Stores() = default;
+  Stores(std::nullptr_t) {}                                     // NOLINT: neither
+  Stores(store::kv::KvStore* disk_store) : disk(disk_store) {}  // NOLINT: the disk alone
+  Stores(store::kv::KvStore* disk_store, store::kv::BlockStore* shared_store)
+      : disk(disk_store), shared(shared_store) {}
+};
+
 class Engine {
  public:
-  // `store` may be null, which means no disk tier. Backend, tokenizer and store must outlive the
-  // engine. Fails with kInvalidArgument (field "kv_memory") if the KV memory holds fewer than two
-  // blocks, or is more than the device has beside the model.
+  // Backend, tokenizer and stores must outlive the engine. Fails with kInvalidArgument (field
+  // "kv_memory") if the KV memory holds fewer than two blocks, or is more than the device has
+  // beside the model.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::shared_ptr<const modelfile::ModelFile> file,
                                               kernels::Backend& backend,
                                               const tokenizer::Tokenizer& tokenizer,
-                                              store::kv::KvStore* store);
+                                              const Stores& stores);
   // The same for a model that is already loaded with that backend.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::unique_ptr<model::Model> model,
                                               kernels::Backend& backend,
                                               const tokenizer::Tokenizer& tokenizer,
-                                              store::kv::KvStore* store);
+                                              const Stores& stores);
   // Finishes every request with kCancelled, writes back what is queued, and joins the thread.
   virtual ~Engine() = default;
 

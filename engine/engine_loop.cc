@@ -33,6 +33,8 @@ constexpr std::chrono::microseconds kRestoreCheckInterval{1000};
 constexpr std::chrono::microseconds kCopyCheckInterval{50};
 // An idle engine wakes this often, because a pin may end.
 constexpr std::chrono::microseconds kIdleInterval{60'000'000};
+// Reads of the shared store that are under way at once, since each of them waits for the network.
+constexpr int kSharedThreads = 4;
 
 }  // namespace
 
@@ -43,7 +45,7 @@ uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
 
 EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
                        kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
-                       store::kv::KvStore* store)
+                       const Stores& stores)
     : options_(options),
       info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
       backend_(backend),
@@ -54,7 +56,20 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                .seed = options.hash_seed,
                .hash_bits = options.hash_bits}),
       pinned_(hasher_),
-      tier_(MakeDiskTier(store)),
+      disk_(MakeTier(tier::StoreName::kDisk, stores.disk)),
+      shared_(MakeTier(tier::StoreName::kShared, stores.shared)),
+      finder_(stores.shared == nullptr
+                  ? nullptr
+                  : std::make_unique<tier::BlockFinder>(
+                        tier::BlockFinder::Options{.fingerprint = info_.kv_fingerprint,
+                                                   .is_driven = options.is_driven,
+                                                   .on_answer =
+                                                       [this](uint64_t ticket) {
+                                                         mailbox_.Post([this, ticket] {
+                                                           scheduler_.OnLookedUp(ticket);
+                                                         });
+                                                       }},
+                        *stores.shared)),
       scheduler_(
           {.step = {.tokens_max = options.step_tokens_max,
                     .mixed_tokens_max = options.mixed_step_tokens_max,
@@ -67,10 +82,11 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
            .context_policy_tokens = options.context_policy_tokens},
           {.hasher = hasher_,
            .groups = parts_.groups,
-           .disk = tier_.get(),
+           .stores = {.disk = disk_.get(), .shared = shared_.get(), .finder = finder_.get()},
            .backend = backend_,
            .costs = costs_}),
-      writes_(parts_.groups, tier_.get(), options.write_admission.get()),
+      writes_(parts_.groups, disk_.get(), options.write_admission.get()),
+      shared_writes_(parts_.groups, shared_.get(), options.shared_write_admission.get()),
       runner_(info_, options.logit_head_tokens, *parts_.model, parts_.groups) {
   costs_.SetHostSpeed(parts_.warm_up.host_bytes_per_second);
   costs_.SetSlope(parts_.warm_up.seconds_per_position);
@@ -97,21 +113,25 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
   }
 }
 
-std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::kv::KvStore* store) {
+std::unique_ptr<tier::StoreTier> EngineLoop::MakeTier(tier::StoreName name,
+                                                      store::kv::BlockStore* store) {
   if (store == nullptr) return nullptr;
-  tier::DiskTier::Options options{.fingerprint = info_.kv_fingerprint,
-                                  .groups = {},
-                                  .write_bytes_max = options_.write_back_bytes_max,
-                                  .load_threads = options_.io_threads,
-                                  .is_driven = options_.is_driven,
-                                  .on_completion = [this](tier::Completion completion) {
-                                    mailbox_.Post([this, completion] { OnCompletion(completion); });
-                                  }};
+  const bool is_disk = name == tier::StoreName::kDisk;
+  tier::StoreTier::Options options{
+      .store = name,
+      .fingerprint = info_.kv_fingerprint,
+      .groups = {},
+      .write_bytes_max = options_.write_back_bytes_max,
+      .load_threads = is_disk ? options_.io_threads : kSharedThreads,
+      .is_driven = options_.is_driven,
+      .on_completion = [this](tier::Completion completion) {
+        mailbox_.Post([this, completion] { OnCompletion(completion); });
+      }};
   for (const auto& group : parts_.groups.all()) {
     kernels::KvArena& arena = group->arena();
     options.groups.push_back({.arena = &arena, .shape_tag = ShapeTag(arena.shape())});
   }
-  return std::make_unique<tier::DiskTier>(std::move(options), *store, backend_);
+  return std::make_unique<tier::StoreTier>(std::move(options), *store, backend_);
 }
 
 EngineLoop::~EngineLoop() {
@@ -119,10 +139,13 @@ EngineLoop::~EngineLoop() {
   mailbox_.Post([this] { stopping_ = true; });
   if (thread_.joinable()) thread_.join();
   matchers_.StopWorker();  // its answers are in the mailbox after this
-  tier_.reset();           // finishes its jobs; their completions are in the mailbox after this
+  // These finish their jobs, whose completions are in the mailbox after this.
+  disk_.reset();
+  shared_.reset();
+  finder_.reset();
   for (const Mailbox::Message& message : mailbox_.TakeAll({})) message();
   while (const Sequence* const left = scheduler_.Newest()) End(left->id, FinishReason::kCancelled);
-  KVGATE_CHECK(writes_.empty(), "a write back never completed");
+  KVGATE_CHECK(writes_.empty() && shared_writes_.empty(), "a write back never completed");
 }
 
 Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
@@ -194,8 +217,9 @@ bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  if (tier_ == nullptr) return true;
-  if (const Result<void> flushed = tier_->Flush(); !flushed) {
+  if (shared_ != nullptr) (void)shared_->Flush();  // what it does not take is not kept there
+  if (disk_ == nullptr) return true;
+  if (const Result<void> flushed = disk_->Flush(); !flushed) {
     KVGATE_LOG(kWarning, "engine", "KV not flushed: {}", flushed.error().ToString());
     return false;
   }
@@ -256,7 +280,7 @@ void EngineLoop::Call(std::function<void()> body) {
 
 bool EngineLoop::Idle() const {
   return scheduler_.num_running() == 0 && scheduler_.num_waiting() == 0 && writes_.empty() &&
-         !scheduler_.restoring();
+         shared_writes_.empty() && !scheduler_.restoring();
 }
 
 void EngineLoop::Run() {
@@ -451,12 +475,19 @@ void EngineLoop::EndExpiredPins() {
 }
 
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
-  if (completion.kind == tier::Completion::Kind::kLoad) return scheduler_.OnRestored(completion);
-  writes_.OnCompletion(completion);
+  const bool is_disk = completion.store == tier::StoreName::kDisk;
+  switch (completion.kind) {
+    case tier::Completion::Kind::kLoad:
+      return scheduler_.OnRestored(completion);
+    case tier::Completion::Kind::kWrite:
+      return (is_disk ? writes_ : shared_writes_).OnCompletion(completion);
+  }
 }
 
 void EngineLoop::WriteBack(Sequence& sequence) {
-  if (tier_ != nullptr && !failure_.has_value()) writes_.Write(sequence);
+  if (failure_.has_value()) return;
+  writes_.Write(sequence);
+  if (finder_ != nullptr && !finder_->is_paused()) shared_writes_.Write(sequence);
 }
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
@@ -530,8 +561,8 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, sample::LogitRow& logits) {
     const int num_cached = StatsOf(sequence).num_cached_tokens;
     generation.SetCachedTokens(num_cached);
     // A request that only warms a prefix is spared nothing.
-    if (tier_ != nullptr && generation.wants_output()) {
-      tier_->CountHit(sequence.keys, num_cached, costs_.PrefillSeconds(0, num_cached));
+    if (disk_ != nullptr && generation.wants_output()) {
+      disk_->CountHit(sequence.keys, num_cached, costs_.PrefillSeconds(0, num_cached));
     }
   }
   if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
@@ -579,6 +610,7 @@ void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> err
   stats_.num_device_tokens += static_cast<uint64_t>(stats.num_device_tokens);
   stats_.num_host_tokens += static_cast<uint64_t>(stats.num_host_tokens);
   stats_.num_disk_tokens += static_cast<uint64_t>(stats.num_disk_tokens);
+  stats_.num_shared_tokens += static_cast<uint64_t>(stats.num_shared_tokens);
   stats_.num_computed_tokens += static_cast<uint64_t>(stats.num_computed_tokens);
   stats_.num_output_tokens += static_cast<uint64_t>(generation.num_output_tokens());
   mailbox_.ReleaseBounded();
@@ -620,10 +652,17 @@ void EngineLoop::PublishStats() {
   stats_.num_restores_skipped = scheduler_.restorer().num_skipped();
   stats_.prefill_tokens_per_second = static_cast<uint64_t>(costs_.prefill_tokens_per_second());
   SumGroupStats();
-  if (tier_ != nullptr) {
-    stats_.restore_bytes_per_second = static_cast<uint64_t>(tier_->load_speed().bytes_per_second);
-    stats_.write_back_bytes_queued = tier_->write_bytes_queued();
-    stats_.num_blocks_written = (stats_.moved = tier_->moved()).num_blocks_written;
+  if (disk_ != nullptr) {
+    stats_.restore_bytes_per_second = static_cast<uint64_t>(disk_->load_speed().bytes_per_second);
+    stats_.write_back_bytes_queued = disk_->write_bytes_queued();
+    stats_.num_blocks_written = (stats_.moved = disk_->moved()).num_blocks_written;
+  }
+  if (shared_ != nullptr) {
+    const double speed = shared_->load_speed().bytes_per_second;
+    stats_.shared = {.restore_bytes_per_second = static_cast<uint64_t>(speed),
+                     .write_bytes_queued = shared_->write_bytes_queued(),
+                     .num_blocks_write_skipped = shared_writes_.num_blocks_skipped(),
+                     .moved = shared_->moved()};
   }
   published_.Publish(stats_);
 }

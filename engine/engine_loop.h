@@ -25,8 +25,8 @@
 #include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/step_runner.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tiers.h"
 #include "engine/write_backs.h"
 
 namespace kvgate::engine {
@@ -51,7 +51,7 @@ class EngineLoop final : public Engine {
     WarmUp warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
-             const tokenizer::Tokenizer& tokenizer, store::kv::KvStore* store);
+             const tokenizer::Tokenizer& tokenizer, const Stores& stores);
   ~EngineLoop() override;
 
   Result<RequestId> Submit(GenerationRequest request) override;
@@ -72,7 +72,7 @@ class EngineLoop final : public Engine {
   // (EngineOptions::is_driven).
   std::chrono::microseconds Turn(std::chrono::microseconds wait);
   // Null if there is no disk tier.
-  tier::DiskTier* disk_tier() { return tier_.get(); }
+  tier::StoreTier* disk_tier() { return disk_.get(); }
 
  private:
   void Run();
@@ -96,7 +96,7 @@ class EngineLoop final : public Engine {
   void OnCancel(RequestId id);
   void OnPin(const PinnedPrefix& pin);
   void ApplyPins();
-  std::unique_ptr<tier::DiskTier> MakeDiskTier(store::kv::KvStore* store);
+  std::unique_ptr<tier::StoreTier> MakeTier(tier::StoreName name, store::kv::BlockStore* store);
   void EndExpiredPins();
   void OnCompletion(const tier::Completion& completion);
   void End(RequestId id, FinishReason reason, std::optional<Error> error = std::nullopt);
@@ -121,12 +121,15 @@ class EngineLoop final : public Engine {
   kv::BlockHasher hasher_;
   PinnedPrefixes pinned_;
   schedule::CostModel costs_;
-  std::unique_ptr<tier::DiskTier> tier_;
+  std::unique_ptr<tier::StoreTier> disk_;
+  std::unique_ptr<tier::StoreTier> shared_;
+  std::unique_ptr<tier::BlockFinder> finder_;  // null if shared_ is
   grammar::mask::MatcherPool matchers_{
       {.turn_work_max = kMaskTurnWork, .memory = options_.grammar_memory}};
   schedule::Scheduler scheduler_;
 
-  WriteBacks writes_;
+  WriteBacks writes_;         // to the disk
+  WriteBacks shared_writes_;  // to the shared store
 
   StepRunner runner_;
 

@@ -12,7 +12,9 @@ RequestStats StatsOf(const schedule::Sequence& sequence) {
   stats.num_device_tokens = sequence.num_device_tokens;
   stats.num_disk_tokens = sequence.num_disk_tokens;
   stats.num_host_tokens = sequence.num_host_tokens;
-  stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
+  stats.num_shared_tokens = sequence.num_shared_tokens;
+  stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens +
+                            stats.num_disk_tokens + stats.num_shared_tokens;
   stats.num_computed_tokens = sequence.num_prefilled_tokens;
   stats.total_seconds = Seconds(sequence.submitted_at, Clock::now());
   if (sequence.num_stored_blocks > 0) {

@@ -7,12 +7,12 @@ namespace kvgate::engine {
 
 using schedule::Sequence;
 
-WriteBacks::WriteBacks(tier::KvGroups& groups, tier::DiskTier* disk,
+WriteBacks::WriteBacks(tier::KvGroups& groups, tier::StoreTier* store,
                        tier::WriteAdmission* admission)
     : groups_(groups),
-      disk_(disk),
+      store_(store),
       admission_(admission),
-      unstored_(groups, disk, admission),
+      unstored_(groups, store, admission),
       num_blocks_writing_(groups.size()) {}
 
 // Blocks that wait for the disk cannot be reused, so writes in flight hold at most a quarter of
@@ -28,18 +28,20 @@ bool WriteBacks::Fits(std::span<const tier::WriteItem> items) const {
 }
 
 void WriteBacks::Write(Sequence& sequence) {
-  if (disk_ == nullptr) return;
-  const int num_stored = sequence.num_stored_blocks;
+  if (store_ == nullptr) return;
+  int& count = unstored_.NumStored(sequence);
+  const int num_stored = count;
   try {
     Begin(sequence);
   } catch (const std::bad_alloc&) {
     ++num_blocks_skipped_;
-    sequence.num_stored_blocks = num_stored;
+    count = num_stored;
   }
 }
 
 void WriteBacks::Begin(Sequence& sequence) {
-  const int num_stored = sequence.num_stored_blocks;
+  int& count = unstored_.NumStored(sequence);
+  const int num_stored = count;
   std::vector<tier::WriteItem> items = unstored_.Take(sequence);
   if (items.empty()) return;
   Entry write{.held = unstored_.Hold(sequence, items),
@@ -51,7 +53,7 @@ void WriteBacks::Begin(Sequence& sequence) {
   const auto entry = writes_.emplace(ticket, std::move(write)).first;
   bool is_begun = false;
   try {
-    is_begun = fits && disk_->Write(ticket, std::move(items));
+    is_begun = fits && store_->Write(ticket, std::move(items));
   } catch (const std::bad_alloc&) {  // counted as skipped
   }
   if (!is_begun) {
@@ -60,7 +62,7 @@ void WriteBacks::Begin(Sequence& sequence) {
     writes_.erase(entry);
     // With windows the blocks are offered again later, because without them no block behind them
     // could be found. Otherwise a slow disk is not asked twice.
-    if (!groups_.windows().empty()) sequence.num_stored_blocks = num_stored;
+    if (!groups_.windows().empty()) count = num_stored;
     return;
   }
   for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
@@ -72,7 +74,7 @@ void WriteBacks::Skip(const std::vector<size_t>& num_items) {
   uint64_t bytes = 0;
   for (size_t group = 0; group < num_items.size(); ++group) {
     num_blocks_skipped_ += num_items[group];
-    bytes += num_items[group] * disk_->block_bytes(static_cast<uint32_t>(group));
+    bytes += num_items[group] * store_->block_bytes(static_cast<uint32_t>(group));
   }
   if (admission_ != nullptr) admission_->GiveBack(bytes);
 }

@@ -1,4 +1,4 @@
-// WriteBacks: the KV blocks that are being written to the store, and the references that keep them
+// WriteBacks: the KV blocks that are being written to a store, and the references that keep them
 // in memory until then. It limits how many may be in flight; UnstoredBlocks chooses which blocks
 // are worth it. Engine thread only.
 //
@@ -13,17 +13,17 @@
 #include "engine/kv/block_pool.h"
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/unstored_blocks.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tier.h"
 #include "engine/tier/write_admission.h"
 
 namespace kvgate::engine {
 
 class WriteBacks {
  public:
-  // All arguments outlive it. Without a disk tier nothing is written; without an admission there is
-  // no limit.
-  WriteBacks(tier::KvGroups& groups, tier::DiskTier* disk, tier::WriteAdmission* admission);
+  // All arguments outlive it. Without a store nothing is written; without an admission there is no
+  // limit.
+  WriteBacks(tier::KvGroups& groups, tier::StoreTier* store, tier::WriteAdmission* admission);
 
   // Queues the sequence's blocks that are full, not stored yet and admitted. Never throws.
   void Write(schedule::Sequence& sequence);
@@ -46,7 +46,7 @@ class WriteBacks {
   bool Fits(std::span<const tier::WriteItem> items) const;
 
   tier::KvGroups& groups_;
-  tier::DiskTier* const disk_;
+  tier::StoreTier* const store_;
   tier::WriteAdmission* const admission_;
   const schedule::UnstoredBlocks unstored_;
   std::unordered_map<uint64_t, Entry> writes_;  // by ticket

@@ -91,6 +91,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/engine/engine_bounded_promise_test.cc": "the same under every context policy",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/store/rocks_data_directory_faults_test.cc": "whole data directories under faults",
+    "tests/engine/engine_shared_test.cc": "the same where engines share a store",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",
     "tests/engine/simulation/engine_memory_test.cc": "allocations of the engine's thread that fail",
     "tests/engine/simulation/simulation_test.cc": "the engine on one simulated clock and disk",
@@ -323,6 +324,6 @@ CLASSES_OF_MANY_METHODS = {
     "kvgate::store::kv::KvIndex": (30, "the accounts of disk use"),
     "kvgate::store::kv::RocksKvStore": (55, "maintenance and pins"),
     "kvgate::store::meta::TurnStore": (37, "retention, apart from what is read and appended"),
-    "kvgate::tier::DiskTier": (42, "loads and write backs"),
+    "kvgate::tier::StoreTier": (42, "loads and write backs"),
     "kvgate::upstream::Exchange": (29, "the head, apart from the body"),
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <new>
 #include <optional>
 #include <span>
@@ -21,7 +22,7 @@ Admission::Admission(double tenant_kv_share, const Parts& parts)
 
 int Admission::CountCachedTokens(const Sequence& sequence) const {
   const auto count = static_cast<int>(full_.CountInMemory(sequence.keys));
-  return parts_.windows.LastResumePoint(sequence.keys, count, false) * kKvBlockTokens;
+  return parts_.windows.LastResumePoint(sequence.keys, count, nullptr) * kKvBlockTokens;
 }
 
 Admission::Outcome Admission::Try(Sequence& sequence) {
@@ -37,7 +38,8 @@ Admission::Outcome Admission::Try(Sequence& sequence) {
 Admission::Outcome Admission::Admit(Sequence& sequence) {
   Hit hit = FindInMemory(sequence);
   if (AwaitsAnother(sequence, hit)) return Outcome::kAwaitsAnother;
-  AddDisk(sequence, hit);
+  if (AwaitsLookUp(sequence, hit)) return Outcome::kAwaitsAnother;
+  AddStored(sequence, hit);
   kv::PrefixMatch& match = hit.match;
   const int num_shared = static_cast<int>(match.blocks.size());
   const int num_new = parts_.context.BlocksNeeded(sequence) - num_shared;
@@ -52,10 +54,10 @@ Admission::Outcome Admission::Admit(Sequence& sequence) {
   if (room != Outcome::kAdmitted) return room;
   std::optional<std::vector<kv::BlockRef>> fresh = full_.Acquire(num_new, sequence.tenant);
   if (!fresh.has_value()) return Outcome::kNoRoom;
-  if (!parts_.windows.Take(sequence, hit.num_blocks(), hit.windows_on_disk)) {
+  if (!parts_.windows.Take(sequence, hit.num_blocks(), hit.stored_windows)) {
     return Outcome::kNoRoom;
   }
-  if (hit.on_host.empty() && hit.num_on_disk == 0 && match.partial) {
+  if (hit.on_host.empty() && hit.num_stored == 0 && match.partial) {
     full_.Copy(match.partial.id(), fresh->front().id(), match.num_partial_tokens);
   } else {
     match.num_partial_tokens = 0;
@@ -82,6 +84,16 @@ bool Admission::AwaitsAnother(Sequence& sequence, const Hit& hit) {
          parts_.single_flight.Await(sequence, hit.resume_point, shares_tail);
 }
 
+// Asks the shared store for what is neither in memory nor on disk.
+bool Admission::AwaitsLookUp(Sequence& sequence, const Hit& hit) {
+  if (parts_.stores.shared == nullptr || sequence.was_looked_up) return false;
+  int num_known = hit.num_in_memory();
+  if (const tier::StoreTier* const disk = parts_.stores.disk; disk != nullptr) {
+    num_known += Restorer::CountStored(*disk, sequence, num_known);
+  }
+  return parts_.look_ups.Await(sequence, num_known);
+}
+
 // --- the hit ------------------------------------------------------------------------------------
 
 // Also computes the keys of the sequence's reusable blocks.
@@ -104,7 +116,7 @@ Admission::Hit Admission::FindInMemory(Sequence& sequence) {
     hit.on_host = host->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
     CutToHostSpeed(hit);
   }
-  hit.resume_point = parts_.windows.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
+  hit.resume_point = parts_.windows.LastResumePoint(sequence.keys, hit.num_in_memory(), nullptr);
   return hit;
 }
 
@@ -122,36 +134,63 @@ void Admission::CutToHostSpeed(Hit& hit) const {
   while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
 }
 
-// Adds the part on disk, and cuts the hit to what is worth it.
-void Admission::AddDisk(Sequence& sequence, Hit& hit) {
-  if (!sequence.skips_disk && !hit.is_cut) {
-    hit.num_on_disk = parts_.restorer.CountOnDisk(sequence, hit.num_in_memory());
-  }
-  // Without windows every position is a resume point, and the restorer plans how much of the disk's
-  // part is worth it.
+// Adds the part in a store, and cuts the hit to what is worth it. What the shared store has behind
+// the disk's part follows once that is loaded.
+void Admission::AddStored(Sequence& sequence, Hit& hit) {
   hit.loads_whole = !parts_.groups.windows().empty();
-  if (hit.loads_whole) CutToResumePoint(sequence, hit);
+  if (hit.loads_whole) return CutToResumePoint(sequence, hit);
+  // Without windows every position is a resume point, and the restorer plans how much of the
+  // store's part is worth it.
+  if (sequence.skips_stores || hit.is_cut) return;
+  for (tier::StoreTier* const store : parts_.stores.all()) {
+    if (store == nullptr || hit.num_stored > 0) continue;
+    hit.store = store;
+    hit.num_stored = Restorer::CountStored(*store, sequence, hit.num_in_memory());
+  }
+}
+
+// The one that reaches farthest first; the disk before the shared store if both reach as far.
+std::vector<Admission::StoredPart> Admission::StoredParts(const Sequence& sequence,
+                                                          const Hit& hit) const {
+  std::vector<StoredPart> parts;
+  if (sequence.skips_stores) return parts;
+  for (tier::StoreTier* const store : parts_.stores.all()) {
+    if (store == nullptr) continue;
+    StoredPart part{.store = store};
+    if (!hit.is_cut) {
+      part.num_stored = Restorer::CountStored(*store, sequence, hit.num_in_memory());
+    }
+    part.resume_point =
+        parts_.windows.LastResumePoint(sequence.keys, hit.num_in_memory() + part.num_stored, store);
+    parts.push_back(part);
+  }
+  std::ranges::stable_sort(parts, std::greater<>(), &StoredPart::resume_point);
+  return parts;
 }
 
 // Cuts the hit to the last resume point whose windows are available.
 void Admission::CutToResumePoint(Sequence& sequence, Hit& hit) {
-  const int num_found = hit.num_blocks();
+  int num_found = hit.num_in_memory();
   int resume_point = hit.resume_point;
-  if (parts_.restorer.has_disk() && !sequence.skips_disk) {
-    const int farther = parts_.windows.LastResumePoint(sequence.keys, num_found, true);
-    const int num_from_disk = std::max(0, farther - hit.num_in_memory());
-    const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * full_.block_bytes() +
-                           parts_.windows.DiskBytes(sequence.keys, farther);
-    if (farther > resume_point &&
-        parts_.restorer.Pays(sequence, resume_point * kKvBlockTokens,
-                             (farther - resume_point) * kKvBlockTokens, bytes)) {
-      resume_point = farther;
+  for (const StoredPart& part : StoredParts(sequence, hit)) {
+    num_found = std::max(num_found, hit.num_in_memory() + part.num_stored);
+    if (part.resume_point <= resume_point) continue;
+    const int num_from_store = std::max(0, part.resume_point - hit.num_in_memory());
+    const uint64_t bytes = static_cast<uint64_t>(num_from_store) * full_.block_bytes() +
+                           parts_.windows.BytesToLoad(sequence.keys, part.resume_point);
+    if (parts_.restorer.Pays(sequence, *part.store,
+                             {.first_position = resume_point * kKvBlockTokens,
+                              .num_tokens = (part.resume_point - resume_point) * kKvBlockTokens,
+                              .bytes = bytes})) {
+      resume_point = part.resume_point;
+      hit.store = part.store;
+      hit.num_stored = part.num_stored;
     }
   }
   // A shared prefix ended at these resume points, so another prompt may branch there too.
   if (resume_point < num_found) sequence.AddResumePoint(num_found * kKvBlockTokens);
   if (resume_point > 0) sequence.AddResumePoint(resume_point * kKvBlockTokens);
-  hit.num_on_disk = std::clamp(resume_point - hit.num_in_memory(), 0, hit.num_on_disk);
+  hit.num_stored = std::clamp(resume_point - hit.num_in_memory(), 0, hit.num_stored);
   while (hit.num_in_memory() > resume_point && !hit.on_host.empty()) hit.on_host.pop_back();
   while (hit.num_in_memory() > resume_point) hit.match.blocks.pop_back();
 }
@@ -222,27 +261,28 @@ void Admission::RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on
 
 // Blocks in use in memory also count as used on disk.
 void Admission::TouchOnDisk(const Sequence& sequence, int num_used) {
-  if (parts_.disk == nullptr || num_used == 0) return;
+  if (parts_.stores.disk == nullptr || num_used == 0) return;
   const auto used = std::span(sequence.keys).first(static_cast<size_t>(num_used));
   for (const auto& group : parts_.groups.all()) {
-    parts_.disk->Touch(used.subspan(static_cast<size_t>(group->FirstSeen(num_used))),
-                       group->index());
+    parts_.stores.disk->Touch(used.subspan(static_cast<size_t>(group->FirstSeen(num_used))),
+                              group->index());
   }
 }
 
 // Windows are loaded first, because the rest is of no use without them.
 void Admission::BeginLoad(Sequence& sequence, Hit hit) {
   if (!hit.loads_whole) {
-    if (hit.num_on_disk > 0) parts_.restorer.Begin(sequence, hit.num_on_disk);
+    if (hit.num_stored > 0) parts_.restorer.Begin(sequence, *hit.store, hit.num_stored);
     return;
   }
-  std::vector<tier::LoadItem> items = std::move(hit.windows_on_disk);
+  std::vector<tier::LoadItem> items = std::move(hit.stored_windows);
   const int first = sequence.num_computed / kKvBlockTokens;
-  for (int block = first; block < first + hit.num_on_disk; ++block) {
+  for (int block = first; block < first + hit.num_stored; ++block) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
                      .block = sequence.full().block_table[static_cast<size_t>(block)]});
   }
-  if (!items.empty()) parts_.restorer.BeginWhole(sequence, std::move(items), hit.num_on_disk);
+  if (items.empty()) return;
+  parts_.restorer.BeginWhole(sequence, *hit.store, std::move(items), hit.num_stored);
 }
 
 }  // namespace kvgate::schedule

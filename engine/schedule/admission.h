@@ -1,7 +1,8 @@
 // Admission: lets a waiting sequence run. The prefix in the pool is shared, the part in the host
-// arena is copied back, and the part on disk is restored, as far as that is quicker than computing;
-// blocks for the whole prompt are acquired. A sequence whose next block another sequence is
-// computing waits for that one instead (single_flight.h).
+// arena is copied back, and the part in a store is restored, as far as that is quicker than
+// computing; blocks for the whole prompt are acquired. A sequence whose next block another sequence
+// is computing waits for that one instead (single_flight.h), and one whose blocks may be in the
+// shared store waits for what the store says (look_ups.h).
 //
 // A hit ends at a resume point, whose windows are available in every KV group. Copies from the host
 // arena run beside the steps if the pool is on a device: the sequence and others may reference the
@@ -14,28 +15,30 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/schedule/bounded_context.h"
 #include "engine/schedule/cost_model.h"
+#include "engine/schedule/look_ups.h"
 #include "engine/schedule/prefix_offers.h"
 #include "engine/schedule/restorer.h"
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/single_flight.h"
 #include "engine/schedule/window_groups.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tiers.h"
 
 namespace kvgate::schedule {
 
 class Admission {
  public:
   enum class Outcome { kAdmitted, kNoRoom, kOverQuota, kAwaitsAnother };
-  // All members outlive it; `disk` may be null.
+  // All members outlive it.
   struct Parts {
     const SequenceList& running;
     tier::KvGroups& groups;
-    tier::DiskTier* disk = nullptr;
+    tier::StoreTiers stores = {};
     const CostModel& costs;
     WindowGroups& windows;
     BoundedContext& context;
     SingleFlight& single_flight;
+    LookUps& look_ups;
     PrefixOffers& offers;
     Restorer& restorer;
   };
@@ -54,22 +57,31 @@ class Admission {
   struct Hit {
     kv::PrefixMatch match = {};
     std::vector<kv::BlockRef> on_host = {};
-    bool is_cut = false;  // the host has more of it, but computing that is quicker
-    int num_on_disk = 0;
-    bool loads_whole = false;  // what is on disk is useful only as a whole, windows included
-    std::vector<tier::LoadItem> windows_on_disk = {};
+    bool is_cut = false;               // the host has more of it, but computing that is quicker
+    tier::StoreTier* store = nullptr;  // of the following; null: none has more
+    int num_stored = 0;
+    bool loads_whole = false;  // what is stored is useful only as a whole, windows included
+    std::vector<tier::LoadItem> stored_windows = {};
     // The last resume point whose windows are in memory. It may be before the end of the blocks in
     // memory until the hit is cut.
     int resume_point = 0;
     int num_in_memory() const { return static_cast<int>(match.blocks.size() + on_host.size()); }
-    int num_blocks() const { return num_in_memory() + num_on_disk; }
+    int num_blocks() const { return num_in_memory() + num_stored; }
   };
   Outcome Admit(Sequence& sequence);
   Hit FindInMemory(Sequence& sequence);
   void CutToHostSpeed(Hit& hit) const;
   bool AwaitsAnother(Sequence& sequence, const Hit& hit);
-  void AddDisk(Sequence& sequence, Hit& hit);
+  bool AwaitsLookUp(Sequence& sequence, const Hit& hit);
+  void AddStored(Sequence& sequence, Hit& hit);
   void CutToResumePoint(Sequence& sequence, Hit& hit);
+  // What a store has behind the blocks in memory, of a model with windows.
+  struct StoredPart {
+    tier::StoreTier* store = nullptr;
+    int num_stored = 0;
+    int resume_point = 0;  // the last one whose windows are in memory or in that store
+  };
+  std::vector<StoredPart> StoredParts(const Sequence& sequence, const Hit& hit) const;
   bool RunsAlone(const Sequence& sequence) const;
   Outcome CheckRoom(const Sequence& sequence, int num_new) const;
   Outcome CheckWindowRoom(const Sequence& sequence) const;

@@ -1,7 +1,8 @@
-// Restorer: runs loads from disk, decides if each is still worth waiting for, and lets its sequence
-// go on.
+// Restorer: runs loads from the stores, decides if each is still worth waiting for, and lets its
+// sequence go on.
 //
-// Before a load it plans how much of a stored prefix to restore; while a load runs it compares what
+// Before a load it plans how much of a stored prefix to restore; what the disk lacks behind that
+// may follow from the shared store, in a load of its own; while a load runs it compares what
 // has arrived with what could have been computed by then. A load that falls behind is given up: the
 // blocks that arrived are kept, the rest is computed, and blocks that a reader may still write to
 // are held until it is done. So a hit costs at most 5 % or 10 ms more than no hit, on any disk. The
@@ -28,16 +29,16 @@
 #include "engine/schedule/prefix_offers.h"
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/window_groups.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tiers.h"
 
 namespace kvgate::schedule {
 
 class Restorer {
  public:
-  // All members outlive the restorer. `disk` may be null, which means that no block is on disk.
+  // All members outlive the restorer.
   struct Parts {
-    tier::DiskTier* disk = nullptr;
+    tier::StoreTiers stores = {};
     const CostModel& costs;
     tier::FullGroup& group;
     WindowGroups& windows;
@@ -47,20 +48,26 @@ class Restorer {
   explicit Restorer(const Parts& parts) : parts_(parts) {}
   ~Restorer();  // REQUIRES: no load is in flight
 
-  bool has_disk() const { return parts_.disk != nullptr; }
-  // Returns how many consecutive blocks from `first_block` on are on disk.
-  int CountOnDisk(const Sequence& sequence, int first_block) const;
-  // Restores those leading blocks, of the `num_on_disk` behind num_computed, that are worth it; if
+  // Returns how many consecutive blocks from `first_block` on the store has.
+  static int CountStored(const tier::StoreTier& store, const Sequence& sequence, int first_block);
+  // Restores those leading blocks, of the `num_stored` behind num_computed, that are worth it; if
   // there are any, the sequence becomes kRestoring. REQUIRES: the sequence holds the blocks.
-  void Begin(Sequence& sequence, int num_on_disk);
+  void Begin(Sequence& sequence, tier::StoreTier& store, int num_stored);
 
   // The same if windows must be loaded with the blocks of the full group: `items` are useful only
   // together. The last num_blocks of them are the full group's, behind num_computed.
-  void BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks);
-  // Returns true if such a load is worth it; it saves computing num_tokens tokens from
-  // first_position on. Records the cost of computing them; if it is not worth it and the last
-  // measurement is old, measures the disk anew.
-  bool Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes);
+  void BeginWhole(Sequence& sequence, tier::StoreTier& store, std::vector<tier::LoadItem> items,
+                  int num_blocks);
+  // A load that is useful only as a whole: it saves computing num_tokens tokens from first_position
+  // on.
+  struct WholeLoad {
+    int first_position = 0;
+    int num_tokens = 0;
+    uint64_t bytes = 0;
+  };
+  // Returns true if such a load is worth it. Records the cost of computing the tokens; if it is not
+  // worth it and the last measurement is old, measures the store anew.
+  bool Pays(Sequence& sequence, tier::StoreTier& store, const WholeLoad& load);
 
   // Handles the completion of a load.
   void OnCompletion(const tier::Completion& completion);
@@ -77,7 +84,8 @@ class Restorer {
 
  private:
   struct Load {
-    Sequence* sequence = nullptr;         // null if it was given up
+    Sequence* sequence = nullptr;  // null if it was given up
+    tier::StoreTier* store = nullptr;
     std::vector<kv::BlockRef> held = {};  // blocks of a load that was given up
     // For a load that is useful only as a whole: the total bytes up to the end of each item, and
     // how many of the items belong to the full group.
@@ -89,15 +97,20 @@ class Restorer {
     bool is_whole() const { return !bytes_until.empty(); }
   };
   void Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items);
-  double LatencySeconds(const Sequence& sequence) const;
+  static double LatencySeconds(const Sequence& sequence, const tier::StoreTier& store);
   void NoteNotWorthIt(Sequence& sequence, int first_position, int num_tokens,
-                      const tier::DiskTier::LoadSpeed& speed) const;
+                      const tier::StoreTier::LoadSpeed& speed) const;
   void NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const;
-  void ProbeIfOld(const tier::DiskTier::LoadSpeed& speed, std::span<const kv::BlockKey> keys) const;
+  static void ProbeIfOld(tier::StoreTier& store, std::span<const kv::BlockKey> keys);
+  void BeginNext(Sequence& sequence);
   bool IsLate(uint64_t ticket, const Load& load) const;
-  std::optional<int> Stop(Sequence& sequence);
+  struct Stopped {
+    tier::StoreName store;
+    std::optional<int> num_restored;  // blocks in place; none if it is useful only as a whole
+  };
+  Stopped Stop(Sequence& sequence);
   void GiveUp(Sequence& sequence);
-  void Continue(Sequence& sequence, int num_restored);
+  void Continue(Sequence& sequence, int num_restored, tier::StoreName store);
   void SendBack(Sequence& sequence);
 
   const Parts parts_;

@@ -20,14 +20,16 @@ constexpr int kBypassesMax = 16;
 Scheduler::Scheduler(const Options& options, const Parts& parts)
     : options_(options),
       costs_(parts.costs),
+      stores_(parts.stores),
       pool_(parts.groups.full().pool()),
       single_flight_(running_),
-      windows_(parts.groups.windows(), parts.disk),
+      look_ups_(parts.stores, parts.costs, parts.groups),
+      windows_(parts.groups.windows()),
       context_(options.context_policy, options.context_policy_tokens, parts.groups.full(),
                single_flight_),
       offers_(parts.hasher, parts.groups, windows_, single_flight_, parts.backend.Info().invariant),
       preemption_(waiting_, running_, offers_),
-      restorer_({.disk = parts.disk,
+      restorer_({.stores = parts.stores,
                  .costs = parts.costs,
                  .group = parts.groups.full(),
                  .windows = windows_,
@@ -35,11 +37,12 @@ Scheduler::Scheduler(const Options& options, const Parts& parts)
                  .preemption = preemption_}),
       admission_(options.tenant_kv_share, {.running = running_,
                                            .groups = parts.groups,
-                                           .disk = parts.disk,
+                                           .stores = parts.stores,
                                            .costs = parts.costs,
                                            .windows = windows_,
                                            .context = context_,
                                            .single_flight = single_flight_,
+                                           .look_ups = look_ups_,
                                            .offers = offers_,
                                            .restorer = restorer_}),
       planner_(options.step, {.running = running_,
@@ -90,7 +93,9 @@ void Scheduler::AdmitWaiting() {
   if (waiting_.empty() || running_.size() >= sequences_max) return;
   const std::vector<Sequence*> candidates = waiting_.Candidates(
       kCandidatesMax,
-      [this](const Sequence& sequence) { return single_flight_.IsAwaiting(sequence); },
+      [this](const Sequence& sequence) {
+        return sequence.look_up_ticket != 0 || single_flight_.IsAwaiting(sequence);
+      },
       [this](const Sequence& sequence) { return admission_.CountCachedTokens(sequence); });
   std::vector<Sequence*> without_room;
   without_room.reserve(kNoRoomMax);
@@ -107,6 +112,13 @@ void Scheduler::AdmitWaiting() {
       if (without_room.size() == kNoRoomMax || sequence->num_bypassed >= kBypassesMax) return;
     }
   }
+}
+
+bool Scheduler::SlidesUnstored(const Sequence& sequence) const {
+  int num_stored = sequence.num_stored_blocks;
+  if (stores_.disk == nullptr) num_stored = sequence.num_shared_blocks;
+  if (stores_.shared != nullptr) num_stored = std::min(num_stored, sequence.num_shared_blocks);
+  return windows_.SlidesBehind(sequence, num_stored);
 }
 
 void Scheduler::OnComputed(const StepItem& item) {
@@ -132,6 +144,7 @@ std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
     offers_.Release(*sequence);
   } else if (const Sequence* const waiting = waiting_.Find(id)) {
     sequence = waiting_.Take(*waiting);
+    look_ups_.Forget(*sequence);
   } else {
     return nullptr;
   }

@@ -4,7 +4,8 @@
 // finds blocks for its whole prompt, which it shares, copies back or restores as far as they are
 // cached. A StepPlanner chooses the sequences of each step; what they computed is offered to others
 // (PrefixOffers), and a BoundedContext drops what exceeds the bound. Blocks of windows are handled
-// by WindowGroups, loads from disk by a Restorer.
+// by WindowGroups, loads from the stores by a Restorer, and what the shared store has is asked by
+// LookUps.
 //
 // Memory. If memory runs out (std::bad_alloc), work that only makes later requests cheaper is
 // skipped: offers to the prefix cache and single flight. A sequence's memory is taken before the
@@ -23,6 +24,7 @@
 #include "engine/schedule/admission.h"
 #include "engine/schedule/bounded_context.h"
 #include "engine/schedule/cost_model.h"
+#include "engine/schedule/look_ups.h"
 #include "engine/schedule/preemption.h"
 #include "engine/schedule/prefix_offers.h"
 #include "engine/schedule/restorer.h"
@@ -31,8 +33,8 @@
 #include "engine/schedule/step_planner.h"
 #include "engine/schedule/waiting_queue.h"
 #include "engine/schedule/window_groups.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tiers.h"
 #include "kernels/backend.h"
 
 namespace kvgate::schedule {
@@ -46,11 +48,11 @@ class Scheduler {
     ContextPolicy context_policy = ContextPolicy::kNone;
     int context_policy_tokens = 0;  // KV tokens that a sequence keeps; 0 means all
   };
-  // All members outlive the scheduler; `disk` may be null.
+  // All members outlive the scheduler.
   struct Parts {
     kv::BlockHasher& hasher;
     tier::KvGroups& groups;
-    tier::DiskTier* disk = nullptr;
+    tier::StoreTiers stores = {};
     kernels::Backend& backend;
     const CostModel& costs;
   };
@@ -75,11 +77,11 @@ class Scheduler {
   // Releases the blocks that have slid out of the windows. To be called after OnComputed.
   void SlideWindows(Sequence& sequence) { windows_.Slide(sequence); }
   // True if SlideWindows would release blocks that count as not stored.
-  bool SlidesUnstored(const Sequence& sequence) const {
-    return windows_.SlidesBehind(sequence, sequence.num_stored_blocks);
-  }
+  bool SlidesUnstored(const Sequence& sequence) const;
   // Handles the completion of a load.
   void OnRestored(const tier::Completion& completion) { restorer_.OnCompletion(completion); }
+  // Handles the answer of the shared store to a question.
+  void OnLookedUp(uint64_t ticket) { look_ups_.OnAnswer(ticket); }
   // Gives up the loads that have fallen behind computing. To be called often while restoring(); set
   // has_stepped if a step was computed since the last call.
   void GiveUpLateRestores(bool has_stepped = false) {
@@ -110,10 +112,12 @@ class Scheduler {
 
   const Options options_;
   const CostModel& costs_;
+  const tier::StoreTiers stores_;
   const kv::BlockPool& pool_;  // of the full group
   WaitingQueue waiting_;
   SequenceList running_;  // by admission, oldest first
   SingleFlight single_flight_;
+  LookUps look_ups_;
   WindowGroups windows_;
   BoundedContext context_;
   PrefixOffers offers_;

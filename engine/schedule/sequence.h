@@ -121,10 +121,13 @@ struct Sequence {
   std::vector<kv::BlockKey> keys;  // of the full blocks of `tokens`, as far as needed
   int num_offered_blocks = 0;      // full blocks offered to the prefix cache
   int num_stored_blocks = 0;       // leading blocks on disk or being written
+  int num_shared_blocks = 0;       // the same in the shared store
   // Token counts at which another prompt may resume (besides the ends of the prompt and of its
   // stable part): the windows before them are worth keeping.
   std::vector<int> resume_points;
-  bool skips_disk = false;             // a load of windows failed, so the disk is not tried again
+  bool skips_stores = false;           // a load of windows failed, so no store is tried again
+  bool was_looked_up = false;          // the shared store was asked which blocks it has
+  uint64_t look_up_ticket = 0;         // while it is being asked; the sequence waits
   uint64_t load_ticket = 0;            // while kRestoring
   int num_restoring_blocks = 0;        // requested from the store, following num_computed
   double restore_compute_seconds = 0;  // predicted time to compute them instead
@@ -141,6 +144,7 @@ struct Sequence {
   int num_device_tokens = 0;
   int num_host_tokens = 0;
   int num_disk_tokens = 0;
+  int num_shared_tokens = 0;
   // Computed prompt tokens; those computed again after a preemption count again.
   int num_prefilled_tokens = 0;
   int num_preemptions = 0;

@@ -6,14 +6,20 @@ namespace kvgate::schedule {
 
 using kernels::kKvBlockTokens;
 
+int& UnstoredBlocks::NumStored(Sequence& sequence) const {
+  return store_->store() == tier::StoreName::kDisk ? sequence.num_stored_blocks
+                                                   : sequence.num_shared_blocks;
+}
+
 std::vector<tier::WriteItem> UnstoredBlocks::Take(Sequence& sequence) const {
   std::vector<tier::WriteItem> items;
-  if (disk_ == nullptr || sequence.num_dropped_tokens > 0) return items;
-  for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
+  if (store_ == nullptr || sequence.num_dropped_tokens > 0) return items;
+  int& num_stored = NumStored(sequence);
+  for (int block = num_stored; block < sequence.num_offered_blocks; ++block) {
     const tier::WritePriority priority = PriorityOf(sequence, block);
     // The store could not find the blocks behind a missing one.
     if (!TakeFrom(groups_.full(), sequence, block, priority, items)) break;
-    ++sequence.num_stored_blocks;
+    ++num_stored;
     // Windows before a point where other prompts may resume have the write priority of the block;
     // the priority of other windows is unknown, so they count as common.
     const bool is_near = std::ranges::any_of(groups_.windows(), [&](tier::WindowGroup* window) {
@@ -39,7 +45,7 @@ bool UnstoredBlocks::TakeFrom(tier::KvGroup& group, const Sequence& sequence, in
   const kv::BlockKey& key = sequence.keys[index];
   // A block that the cache did not take in (its hash or a parent's collides) is not worth a write.
   if (!group.pool().is_marked(id)) return false;
-  if (disk_->Contains(key, group.index())) return true;
+  if (store_->Contains(key, group.index())) return true;
   if (admission_ != nullptr && !admission_->Admit(group.block_bytes(), priority)) return false;
   tier::WriteItem& item =
       items.emplace_back(tier::WriteItem{.key = key,

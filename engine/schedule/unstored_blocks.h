@@ -1,4 +1,4 @@
-// UnstoredBlocks: which of a sequence's cached blocks the store lacks and the write budget admits,
+// UnstoredBlocks: which of a sequence's cached blocks a store lacks and the write budget admits,
 // and the references that a write of them must hold. Engine thread only.
 #pragma once
 
@@ -7,19 +7,23 @@
 
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/window_groups.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tier.h"
 #include "engine/tier/write_admission.h"
 
 namespace kvgate::schedule {
 
 class UnstoredBlocks {
  public:
-  // All arguments outlive it. Without a disk tier no block is to be written; without an admission
-  // there is no limit.
-  UnstoredBlocks(tier::KvGroups& groups, const tier::DiskTier* disk,
+  // All arguments outlive it. Without a store no block is to be written; without an admission there
+  // is no limit.
+  UnstoredBlocks(tier::KvGroups& groups, const tier::StoreTier* store,
                  tier::WriteAdmission* admission)
-      : groups_(groups), disk_(disk), admission_(admission) {}
+      : groups_(groups), store_(store), admission_(admission) {}
+
+  // The sequence's count of the leading blocks that the store has or is being given. REQUIRES: a
+  // store.
+  int& NumStored(Sequence& sequence) const;
 
   // Returns the sequence's leading cached full blocks that the store lacks, as far as the write
   // budget admits them; from then on they count as stored.
@@ -35,7 +39,7 @@ class UnstoredBlocks {
   tier::WritePriority PriorityOf(const Sequence& sequence, int block) const;
 
   tier::KvGroups& groups_;
-  const tier::DiskTier* const disk_;
+  const tier::StoreTier* const store_;
   tier::WriteAdmission* const admission_;
 };
 

@@ -23,11 +23,10 @@ int PlaceBefore(int num_tokens) { return std::max(num_tokens - 1, 0) / kKvBlockT
 // --- resume points ------------------------------------------------------------------------------
 
 int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int resume_point_max,
-                                  bool with_disk) const {
+                                  const tier::StoreTier* store) const {
   const auto has_block = [&](const WindowGroup& group, int block) {
     const kv::BlockKey& key = keys[static_cast<size_t>(block)];
-    return group.IsInMemory(key) ||
-           (with_disk && disk_ != nullptr && disk_->Contains(key, group.index()));
+    return group.IsInMemory(key) || (store != nullptr && store->Contains(key, group.index()));
   };
   int resume_point = resume_point_max;
   for (auto group = groups_.begin(); group != groups_.end() && resume_point > 0;) {
@@ -45,7 +44,7 @@ int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int resume
   return resume_point;
 }
 
-uint64_t WindowGroups::DiskBytes(std::span<const kv::BlockKey> keys, int resume_point) const {
+uint64_t WindowGroups::BytesToLoad(std::span<const kv::BlockKey> keys, int resume_point) const {
   uint64_t bytes = 0;
   for (const WindowGroup* const group : groups_) {
     for (int block = group->FirstSeen(resume_point); block < resume_point; ++block) {

@@ -4,7 +4,7 @@
 //
 // A resume point is given as a number of blocks from the beginning. A prompt can resume
 // there if the tail of blocks that the window covers is available in every group: in the pool, in
-// the host arena or on disk. A sequence holds the tail before the tokens it writes and releases
+// the host arena or in a store. A sequence holds the tail before the tokens it writes and releases
 // blocks that have slid out; these stay in the pool while there is room, longest near the resume
 // points where prompts branch.
 //
@@ -16,24 +16,23 @@
 #include <vector>
 
 #include "engine/schedule/sequence.h"
-#include "engine/tier/disk_tier.h"
 #include "engine/tier/kv_group.h"
+#include "engine/tier/store_tier.h"
 
 namespace kvgate::schedule {
 
 class WindowGroups {
  public:
-  // The groups outlive it; `disk` may be null.
-  WindowGroups(std::span<tier::WindowGroup* const> groups, const tier::DiskTier* disk)
-      : groups_(groups), disk_(disk) {}
+  // The groups outlive it.
+  explicit WindowGroups(std::span<tier::WindowGroup* const> groups) : groups_(groups) {}
 
   // Returns the last resume point not after `resume_point_max` whose tails are available in memory
-  // or, if `with_disk`, on disk; resume point 0 always is. The disk part is an estimate, as no
-  // digest is checked.
+  // or in `store`, which may be null; resume point 0 always is. The store's part is an estimate, as
+  // no digest is checked.
   int LastResumePoint(std::span<const kv::BlockKey> keys, int resume_point_max,
-                      bool with_disk) const;
-  // Returns the bytes that must be read from disk to resume there.
-  uint64_t DiskBytes(std::span<const kv::BlockKey> keys, int resume_point) const;
+                      const tier::StoreTier* store) const;
+  // Returns the bytes that must be read from a store to resume there.
+  uint64_t BytesToLoad(std::span<const kv::BlockKey> keys, int resume_point) const;
 
   // True if the sequence's tails fit beside the blocks that the running sequences may still need.
   bool HasRoom(const Sequence& sequence, const SequenceList& running) const;
@@ -68,7 +67,6 @@ class WindowGroups {
   static int FirstKept(const tier::WindowGroup& group, const Sequence& sequence);
 
   const std::span<tier::WindowGroup* const> groups_;
-  const tier::DiskTier* const disk_;
 };
 
 }  // namespace kvgate::schedule

@@ -36,7 +36,7 @@ class ComputedSequences : public testing::Test {
                          .owner_blocks_max = 0});
     }
     groups_ = *tier::KvGroups::Open(options, *backend_);
-    windows_.emplace(groups_.windows(), nullptr);
+    windows_.emplace(groups_.windows());
     offers_.emplace(hasher_, groups_, *windows_, flight_, is_invariant);
   }
   // Returns a sequence with blocks for its tokens, of which the first num_computed are computed.

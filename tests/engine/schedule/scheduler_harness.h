@@ -35,22 +35,23 @@ class SchedulerHarness : public testing::Test {
     pool_ = &groups_.full().pool();
     cache_ = &groups_.full().cache();
     if (with_tier) {
-      tier_ = std::make_unique<tier::DiskTier>(
-          tier::DiskTier::Options{.fingerprint = {},
-                                  .groups = {{.arena = &groups_.full().arena(), .shape_tag = 0}},
-                                  .on_completion =
-                                      [this](tier::Completion done) {
-                                        const std::lock_guard lock(mutex_);
-                                        completions_.push_back(done);
-                                      }},
+      tier_ = std::make_unique<tier::StoreTier>(
+          tier::StoreTier::Options{.fingerprint = {},
+                                   .groups = {{.arena = &groups_.full().arena(), .shape_tag = 0}},
+                                   .on_completion =
+                                       [this](tier::Completion done) {
+                                         const std::lock_guard lock(mutex_);
+                                         completions_.push_back(done);
+                                       }},
           store_, *backend_);
     }
     options_.step.tokens_max = step_tokens_max;
-    scheduler_ = std::make_unique<Scheduler>(options_, Scheduler::Parts{.hasher = hasher_,
-                                                                        .groups = groups_,
-                                                                        .disk = tier_.get(),
-                                                                        .backend = *backend_,
-                                                                        .costs = costs_});
+    scheduler_ =
+        std::make_unique<Scheduler>(options_, Scheduler::Parts{.hasher = hasher_,
+                                                               .groups = groups_,
+                                                               .stores = {.disk = tier_.get()},
+                                                               .backend = *backend_,
+                                                               .costs = costs_});
   }
   RequestId Add(Tokens tokens, const std::string& salt = "") {
     auto sequence = std::make_unique<Sequence>();
@@ -119,7 +120,7 @@ class SchedulerHarness : public testing::Test {
   kv::BlockHasher hasher_{{.fingerprint = {}, .seed = 1}};
   std::mutex mutex_;
   std::vector<tier::Completion> completions_;
-  std::unique_ptr<tier::DiskTier> tier_;
+  std::unique_ptr<tier::StoreTier> tier_;
   std::unique_ptr<Scheduler> scheduler_;
   uint64_t next_id_ = 1;
 };

@@ -14,11 +14,11 @@ class UnstoredBlocksTest : public ComputedSequences {
     for (const auto& group : groups_.all()) {
       arenas.push_back({.arena = &group->arena(), .shape_tag = group->index()});
     }
-    tier_ = std::make_unique<tier::DiskTier>(
-        tier::DiskTier::Options{.fingerprint = {},
-                                .groups = arenas,
-                                .is_driven = true,
-                                .on_completion = [](tier::Completion) {}},
+    tier_ = std::make_unique<tier::StoreTier>(
+        tier::StoreTier::Options{.fingerprint = {},
+                                 .groups = arenas,
+                                 .is_driven = true,
+                                 .on_completion = [](tier::Completion) {}},
         store_, *backend_);
   }
   void Write(std::vector<tier::WriteItem> items) {
@@ -35,7 +35,7 @@ class UnstoredBlocksTest : public ComputedSequences {
   }
 
   store::MemoryKvStore store_;
-  std::unique_ptr<tier::DiskTier> tier_;
+  std::unique_ptr<tier::StoreTier> tier_;
 };
 
 TEST_F(UnstoredBlocksTest, BlocksThatTheStoreHasAreNotTakenAgain) {

@@ -45,10 +45,10 @@ class WindowGroupsTest : public testing::Test {
     options.sequences_max = 8;
     scheduler_ = std::make_unique<Scheduler>(options, Scheduler::Parts{.hasher = hasher_,
                                                                        .groups = kv_groups_,
-                                                                       .disk = nullptr,
+                                                                       .stores = {},
                                                                        .backend = *backend_,
                                                                        .costs = costs_});
-    groups_ = std::make_unique<WindowGroups>(kv_groups_.windows(), nullptr);
+    groups_ = std::make_unique<WindowGroups>(kv_groups_.windows());
   }
   void TearDown() override {
     for (const RequestId id : scheduler_->Ids()) scheduler_->Remove(id);
@@ -125,17 +125,17 @@ TEST_F(WindowGroupsTest, ThePlaceIsTheLastOneBehindWhichNoBlockIsMissing) {
     last = hasher_.Next(last, std::span(tokens).subspan(block * 32).first<32>());
     keys.push_back(last);
   }
-  EXPECT_EQ(groups_->LastResumePoint(keys, 20, false), 20);
-  EXPECT_EQ(groups_->LastResumePoint(keys, 11, false), 11);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 20, nullptr), 20);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 11, nullptr), 11);
   // Without block 12, no request can resume after blocks 12 to 14.
   std::vector<kv::BlockRef> others;
   while (window_cache_->Contains(keys[12])) {
     others.push_back(std::move(window_pool_->Acquire(1)->front()));
   }
   EXPECT_FALSE(window_cache_->Contains(keys[0]));  // it slid out of the window before
-  EXPECT_EQ(groups_->LastResumePoint(keys, 15, false), 0);
-  EXPECT_EQ(groups_->LastResumePoint(keys, 16, false), 16);
-  EXPECT_EQ(groups_->LastResumePoint(keys, 20, false), 20);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 15, nullptr), 0);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 16, nullptr), 16);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 20, nullptr), 20);
 }
 
 TEST_F(WindowGroupsTest, AHitIsCutAndItsOwnPlaceIsKeptFromThenOn) {

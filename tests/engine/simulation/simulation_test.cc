@@ -102,7 +102,7 @@ class Simulation {
     bool is_cancelled = false;
   };
   struct DiskTask {
-    tier::DiskTier::Task task;
+    tier::StoreTier::Task task;
     Clock::time_point done_at;
     bool is_read = false;
   };
@@ -316,9 +316,9 @@ class Simulation {
   }
 
   void BeginDiskTasks() {
-    tier::DiskTier* const tier = engine_->disk_tier();
+    tier::StoreTier* const tier = engine_->disk_tier();
     if (tier == nullptr) return;
-    const auto begin = [&](std::optional<tier::DiskTier::Task> task, bool is_read) {
+    const auto begin = [&](std::optional<tier::StoreTier::Task> task, bool is_read) {
       if (!task.has_value()) return false;
       Clock::duration time = is_read ? read_time_ : write_time_;
       if (hang_percent_ > 0 && Chance(hang_percent_)) {

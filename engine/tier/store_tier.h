@@ -1,4 +1,5 @@
-// DiskTier: moves KV blocks between the block pool's memory and the store, off the engine thread.
+// StoreTier: moves KV blocks between the block pool's memory and a store, off the engine thread:
+// the data directory's, or one that gateways share.
 //
 // The caller keeps every block of a job referenced until the job's completion arrives, because the
 // tier's workers read and write their memory. Completions are delivered on a worker's thread.
@@ -29,7 +30,7 @@
 #include "engine/kv/block_hasher.h"
 #include "engine/tier/moved_kv.h"
 #include "kernels/backend.h"
-#include "store/kv/kv_store.h"
+#include "store/kv/block_store.h"
 
 namespace kvgate::tier {
 
@@ -50,8 +51,12 @@ struct WriteItem {
   uint32_t group = kv::kFullGroup;
 };
 
+// Which of an engine's stores; the tickets of their loads differ.
+enum class StoreName : uint8_t { kDisk, kShared };
+
 struct Completion {
   enum class Kind : uint8_t { kLoad, kWrite } kind = Kind::kLoad;
+  StoreName store = StoreName::kDisk;
   uint64_t ticket = 0;
   // kLoad: the number of leading items that are verified and in place. kWrite: the number of items
   // that the store took.
@@ -64,9 +69,10 @@ struct GroupArena {
   uint32_t shape_tag = 0;
 };
 
-class DiskTier {
+class StoreTier {
  public:
   struct Options {
+    StoreName store = StoreName::kDisk;
     Fingerprint fingerprint;
     std::vector<GroupArena> groups;                  // by index of the KV group
     uint64_t write_bytes_max = uint64_t{256} << 20;  // queued or being written
@@ -76,11 +82,12 @@ class DiskTier {
   };
 
   // Backend, arenas and store must outlive the tier.
-  DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend);
+  StoreTier(Options options, store::kv::BlockStore& store, kernels::Backend& backend);
   // Finishes the queued jobs, delivers their completions, and joins the threads.
-  ~DiskTier();
+  ~StoreTier();
 
-  // Looks the key up in the store's index, without I/O or verification.
+  StoreName store() const { return options_.store; }
+  // Says if the store has the record as far as it knows, without I/O or verification.
   bool Contains(const kv::BlockKey& key, uint32_t group = kv::kFullGroup) const;
   void Touch(std::span<const kv::BlockKey> keys, uint32_t group = kv::kFullGroup);
   // Counts a request that read num_tokens tokens of the prefix with these keys, wherever they were,
@@ -167,7 +174,6 @@ class DiskTier {
   bool LoadOne(const LoadItem& item, Staging* staging);
   bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
   kernels::KvArena& ArenaOf(uint32_t group) const { return *options_.groups[group].arena; }
-  uint32_t ShapeTagOf(uint32_t group) const { return options_.groups[group].shape_tag; }
   size_t block_bytes_max() const;  // the largest of all groups
   // `items` are load or write items.
   template <typename Items>
@@ -186,7 +192,7 @@ class DiskTier {
   std::span<const std::byte> Fetch(const WriteItem& item, std::span<std::byte> staging) const;
 
   Options options_;
-  store::kv::KvStore& store_;
+  store::kv::BlockStore& store_;
   kernels::Backend& backend_;
 
   mutable std::mutex mutex_;
@@ -196,7 +202,7 @@ class DiskTier {
   std::deque<std::shared_ptr<LoadJob>> loads_;                   // with items that are not begun
   std::unordered_map<uint64_t, std::shared_ptr<LoadJob>> jobs_;  // loads without a completion yet
   std::deque<kv::BlockKey> probes_;
-  uint64_t last_ticket_ = 0;
+  uint64_t last_ticket_;
   int num_loading_ = 0;  // loaders inside a read
   // Basis of the speed: time in which some loader was reading, and the bytes it read.
   double measured_seconds_ = 0;

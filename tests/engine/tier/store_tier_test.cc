@@ -1,4 +1,4 @@
-#include "engine/tier/disk_tier.h"
+#include "engine/tier/store_tier.h"
 
 #include <gtest/gtest.h>
 
@@ -20,20 +20,20 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(30);  // only a test that fails waits that long
 
-class DiskTierTest : public testing::Test {
+class StoreTierTest : public testing::Test {
  protected:
-  DiskTierTest()
+  StoreTierTest()
       : backend_(kernels::reference::MakeReferenceBackend()),
         arena_(*backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 8}, 32)),
         hasher_({.fingerprint = {}, .seed = 1}) {}
 
-  std::unique_ptr<DiskTier> MakeTier(uint64_t write_bytes_max = uint64_t{1} << 20) {
-    return std::make_unique<DiskTier>(
-        DiskTier::Options{.fingerprint = {.low = 5, .high = 6},
-                          .groups = {{.arena = arena_.get(), .shape_tag = 9}},
-                          .write_bytes_max = write_bytes_max,
-                          .load_threads = 2,
-                          .on_completion = [this](Completion completion) { OnDone(completion); }},
+  std::unique_ptr<StoreTier> MakeTier(uint64_t write_bytes_max = uint64_t{1} << 20) {
+    return std::make_unique<StoreTier>(
+        StoreTier::Options{.fingerprint = {.low = 5, .high = 6},
+                           .groups = {{.arena = arena_.get(), .shape_tag = 9}},
+                           .write_bytes_max = write_bytes_max,
+                           .load_threads = 2,
+                           .on_completion = [this](Completion completion) { OnDone(completion); }},
         store_, *backend_);
   }
   void OnDone(const Completion& completion) {
@@ -61,7 +61,7 @@ class DiskTierTest : public testing::Test {
     return done_.contains(ticket);
   }
   // Writes `count` blocks and returns loads of them into other blocks, from block 16 on.
-  std::vector<LoadItem> Written(DiskTier& tier, int count) {
+  std::vector<LoadItem> Written(StoreTier& tier, int count) {
     EXPECT_TRUE(tier.Write(1000, Items(count)));
     WaitFor(1000);
     std::vector<LoadItem> loads;
@@ -105,7 +105,7 @@ class DiskTierTest : public testing::Test {
   std::map<uint64_t, Completion> done_;
 };
 
-TEST_F(DiskTierTest, WhatIsWrittenComesBackBitForBitInOtherBlocks) {
+TEST_F(StoreTierTest, WhatIsWrittenComesBackBitForBitInOtherBlocks) {
   const auto tier = MakeTier();
   ASSERT_TRUE(tier->Write(1, Items(12)));
   EXPECT_EQ(WaitFor(1).num_ok, 12u);
@@ -118,14 +118,14 @@ TEST_F(DiskTierTest, WhatIsWrittenComesBackBitForBitInOtherBlocks) {
   for (uint32_t i = 0; i < 12; ++i) EXPECT_TRUE(Holds(16 + i, static_cast<uint8_t>(i + 1)));
 }
 
-TEST_F(DiskTierTest, GroupsAreKeptApartUnderOneKey) {
+TEST_F(StoreTierTest, GroupsAreKeptApartUnderOneKey) {
   const auto window_arena =
       *backend_->AllocateKv({.num_layers = 3, .num_kv_heads = 1, .head_dim = 8}, 8);
-  DiskTier tier({.fingerprint = {.low = 5, .high = 6},
-                 .groups = {{.arena = arena_.get(), .shape_tag = 9},
-                            {.arena = window_arena.get(), .shape_tag = 10}},
-                 .on_completion = [this](Completion completion) { OnDone(completion); }},
-                store_, *backend_);
+  StoreTier tier({.fingerprint = {.low = 5, .high = 6},
+                  .groups = {{.arena = arena_.get(), .shape_tag = 9},
+                             {.arena = window_arena.get(), .shape_tag = 10}},
+                  .on_completion = [this](Completion completion) { OnDone(completion); }},
+                 store_, *backend_);
   const std::vector<std::byte> bytes(window_arena->block_bytes(), std::byte{77});
   backend_->WriteKvBlock(*window_arena, BlockId{2}, bytes);
   std::vector<WriteItem> items = Items(1);
@@ -145,7 +145,7 @@ TEST_F(DiskTierTest, GroupsAreKeptApartUnderOneKey) {
   EXPECT_EQ(loaded, bytes);
 }
 
-TEST_F(DiskTierTest, ALoadCountsOnlyTheItemsBeforeTheFirstFailure) {
+TEST_F(StoreTierTest, ALoadCountsOnlyTheItemsBeforeTheFirstFailure) {
   const auto tier = MakeTier();
   ASSERT_TRUE(tier->Write(1, Items(6)));
   WaitFor(1);
@@ -157,7 +157,7 @@ TEST_F(DiskTierTest, ALoadCountsOnlyTheItemsBeforeTheFirstFailure) {
   EXPECT_EQ(WaitForLoad(tier->Load(loads)).num_ok, 4u);
 }
 
-TEST_F(DiskTierTest, AnotherPrefixUnderTheSameHashIsAMiss) {
+TEST_F(StoreTierTest, AnotherPrefixUnderTheSameHashIsAMiss) {
   const auto tier = MakeTier();
   ASSERT_TRUE(tier->Write(1, Items(1)));
   WaitFor(1);
@@ -167,7 +167,7 @@ TEST_F(DiskTierTest, AnotherPrefixUnderTheSameHashIsAMiss) {
   EXPECT_EQ(WaitForLoad(tier->Load({{.key = forged, .block = BlockId{20}}})).num_ok, 0u);
 }
 
-TEST_F(DiskTierTest, WritesBeyondTheBoundAreRefusedAndTheQueueDrains) {
+TEST_F(StoreTierTest, WritesBeyondTheBoundAreRefusedAndTheQueueDrains) {
   store_.put_delay_ms = 20;
   const auto tier = MakeTier(4 * arena_->block_bytes());
   EXPECT_FALSE(tier->Write(1, Items(5)));
@@ -180,7 +180,7 @@ TEST_F(DiskTierTest, WritesBeyondTheBoundAreRefusedAndTheQueueDrains) {
   WaitFor(4);
 }
 
-TEST_F(DiskTierTest, AFailingStoreEndsTheJobAndTheWorkerLivesOn) {
+TEST_F(StoreTierTest, AFailingStoreEndsTheJobAndTheWorkerLivesOn) {
   const auto tier = MakeTier();
   store_.fail_put = true;
   ASSERT_TRUE(tier->Write(1, Items(3)));
@@ -190,13 +190,13 @@ TEST_F(DiskTierTest, AFailingStoreEndsTheJobAndTheWorkerLivesOn) {
   EXPECT_EQ(WaitFor(2).num_ok, 3u);
 }
 
-TEST_F(DiskTierTest, ALoadGivenUpBeginsNothingMoreAndCompletesWhenItsReadersAreDone) {
+TEST_F(StoreTierTest, ALoadGivenUpBeginsNothingMoreAndCompletesWhenItsReadersAreDone) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 16);
   store_.get_delay_ms = 50;
   const uint64_t ticket = tier->Load(loads);
   ASSERT_TRUE(test::WaitUntil([&] { return tier->NumLoaded(ticket) >= 2; }, "two were loaded"));
-  const DiskTier::GivenUp given_up = tier->GiveUp(ticket);
+  const StoreTier::GivenUp given_up = tier->GiveUp(ticket);
   EXPECT_GE(given_up.num_ok, 2u);
   EXPECT_LE(given_up.num_begun, given_up.num_ok + 2);  // there are two readers
   EXPECT_LT(given_up.num_begun, 16u);
@@ -208,13 +208,13 @@ TEST_F(DiskTierTest, ALoadGivenUpBeginsNothingMoreAndCompletesWhenItsReadersAreD
   }
 }
 
-TEST_F(DiskTierTest, ALoadGivenUpBeforeItBeganHasNoCompletion) {
+TEST_F(StoreTierTest, ALoadGivenUpBeforeItBeganHasNoCompletion) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 8);
   store_.get_delay_ms = 30;
   const uint64_t first = tier->Load(loads);
   const uint64_t second = tier->Load(loads);
-  const DiskTier::GivenUp given_up = tier->GiveUp(second);
+  const StoreTier::GivenUp given_up = tier->GiveUp(second);
   EXPECT_EQ(given_up.num_begun, 0u);
   EXPECT_FALSE(given_up.completes);
   EXPECT_EQ(WaitForLoad(first).num_ok, 8u);
@@ -222,7 +222,7 @@ TEST_F(DiskTierTest, ALoadGivenUpBeforeItBeganHasNoCompletion) {
   EXPECT_FALSE(IsDone(second));
 }
 
-TEST_F(DiskTierTest, TheSpeedOfLoadsIsMeasured) {
+TEST_F(StoreTierTest, TheSpeedOfLoadsIsMeasured) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 10);
   EXPECT_EQ(tier->load_speed().bytes_per_second, 0);
@@ -244,18 +244,18 @@ TEST_F(DiskTierTest, TheSpeedOfLoadsIsMeasured) {
 
 // A slow first read (a cold file, a thread that was never woken) says little about bandwidth:
 // counting it would turn a disk of 200 MB/s into one of 0.3 MB/s.
-TEST_F(DiskTierTest, TheLatencyOfTheFirstReadIsNotTakenForBandwidth) {
+TEST_F(StoreTierTest, TheLatencyOfTheFirstReadIsNotTakenForBandwidth) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 16);
   const auto per_block = static_cast<double>(arena_->block_bytes());
   store_.first_get_delay_ms = 60;
   WaitForLoad(tier->Load(loads));
-  const DiskTier::LoadSpeed speed = tier->load_speed();
+  const StoreTier::LoadSpeed speed = tier->load_speed();
   EXPECT_FALSE(speed.is_guess);
   EXPECT_GT(speed.bytes_per_second, 1000 * per_block);  // 16 blocks in 60 ms would be 267
 }
 
-TEST_F(DiskTierTest, ALoadGivenUpBeforeItsFirstRecordIsMeasuredOn) {
+TEST_F(StoreTierTest, ALoadGivenUpBeforeItsFirstRecordIsMeasuredOn) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 16);
   const auto per_block = static_cast<double>(arena_->block_bytes());
@@ -279,7 +279,7 @@ TEST_F(DiskTierTest, ALoadGivenUpBeforeItsFirstRecordIsMeasuredOn) {
   EXPECT_GT(tier->load_speed().bytes_per_second, 1000 * per_block);
 }
 
-TEST_F(DiskTierTest, AReaderThatHangsCountsAsSlow) {
+TEST_F(StoreTierTest, AReaderThatHangsCountsAsSlow) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 4);
   const test::ManualClock clock;
@@ -294,7 +294,7 @@ TEST_F(DiskTierTest, AReaderThatHangsCountsAsSlow) {
   WaitForLoad(ticket);
 }
 
-TEST_F(DiskTierTest, DestructionFinishesWhatIsQueued) {
+TEST_F(StoreTierTest, DestructionFinishesWhatIsQueued) {
   auto tier = MakeTier();
   store_.put_delay_ms = 5;
   for (uint64_t ticket = 1; ticket <= 5; ++ticket) ASSERT_TRUE(tier->Write(ticket, Items(2)));
@@ -304,7 +304,7 @@ TEST_F(DiskTierTest, DestructionFinishesWhatIsQueued) {
 
 // The arena is not host memory: records pass through page-locked staging, or through ordinary
 // memory if the system locks none.
-TEST_F(DiskTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing) {
+TEST_F(StoreTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing) {
   for (const uint64_t host_bytes : {UINT64_MAX, uint64_t{0}}) {
     kernels::DeviceBackend device(kernels::reference::MakeReferenceBackend());
     device.SetHostBytes(host_bytes);
@@ -320,10 +320,10 @@ TEST_F(DiskTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing)
     };
     store::MemoryKvStore store;
     done_.clear();
-    DiskTier tier({.fingerprint = {.low = 5, .high = 6},
-                   .groups = {{.arena = arena.get(), .shape_tag = 9}},
-                   .on_completion = [this](Completion completion) { OnDone(completion); }},
-                  store, device);
+    StoreTier tier({.fingerprint = {.low = 5, .high = 6},
+                    .groups = {{.arena = arena.get(), .shape_tag = 9}},
+                    .on_completion = [this](Completion completion) { OnDone(completion); }},
+                   store, device);
     std::vector<LoadItem> loads;
     for (uint32_t i = 0; i < 12; ++i) {
       fill(i, static_cast<uint8_t>(i + 1));

@@ -1,4 +1,4 @@
-#include "engine/tier/disk_tier.h"
+#include "engine/tier/store_tier.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,6 +26,9 @@ constexpr std::chrono::seconds kMeasureForget{2};
 // disk.
 constexpr size_t kMeasuredOnMax = 4;
 
+// Tickets of the disk are even, those of the shared store odd.
+constexpr uint64_t kTicketStep = 2;
+
 // Delay before the next attempt to deliver a completion when memory has run out.
 constexpr std::chrono::milliseconds kCompletionRetry{5};
 
@@ -40,7 +43,7 @@ store::kv::KvKey KeyOf(Fingerprint fingerprint, const kv::BlockKey& key, uint32_
 
 // Items of one Load, taken by any number of loaders. The tier's mutex guards all of it except the
 // items themselves, which do not change.
-struct DiskTier::LoadJob {
+struct StoreTier::LoadJob {
   uint64_t ticket = 0;
   std::vector<LoadItem> items;
   std::vector<bool> ok;
@@ -55,7 +58,7 @@ struct DiskTier::LoadJob {
 
 // Buffer for records between the store and an arena that is not host memory. It is page-locked if
 // the system allows, and allocated on first use.
-class DiskTier::Staging {
+class StoreTier::Staging {
  public:
   Staging(kernels::Backend& backend, size_t bytes) : backend_(backend), bytes_(bytes) {}
   std::span<std::byte> memory() {
@@ -77,8 +80,11 @@ class DiskTier::Staging {
   std::vector<std::byte> pageable_;
 };
 
-DiskTier::DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend)
-    : options_(std::move(options)), store_(store), backend_(backend) {
+StoreTier::StoreTier(Options options, store::kv::BlockStore& store, kernels::Backend& backend)
+    : options_(std::move(options)),
+      store_(store),
+      backend_(backend),
+      last_ticket_(static_cast<uint64_t>(options_.store)) {
   if (options_.is_driven) return;
   try {
     for (int i = 0; i < options_.load_threads; ++i) threads_.emplace_back([this] { RunLoader(); });
@@ -89,7 +95,7 @@ DiskTier::DiskTier(Options options, store::kv::KvStore& store, kernels::Backend&
   }
 }
 
-void DiskTier::StopThreads() {
+void StoreTier::StopThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -101,7 +107,7 @@ void DiskTier::StopThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-DiskTier::~DiskTier() {
+StoreTier::~StoreTier() {
   StopThreads();
   if (!options_.is_driven) return;
   Staging staging(backend_, kWriteBatchBlocks * block_bytes_max());
@@ -115,7 +121,7 @@ DiskTier::~DiskTier() {
   }
 }
 
-size_t DiskTier::block_bytes_max() const {
+size_t StoreTier::block_bytes_max() const {
   size_t bytes = 0;
   for (const GroupArena& group : options_.groups) {
     bytes = std::max(bytes, group.arena->block_bytes());
@@ -124,17 +130,17 @@ size_t DiskTier::block_bytes_max() const {
 }
 
 template <typename Items>
-uint64_t DiskTier::BytesOf(const Items& items) const {
+uint64_t StoreTier::BytesOf(const Items& items) const {
   uint64_t bytes = 0;
   for (const auto& item : items) bytes += ArenaOf(item.group).block_bytes();
   return bytes;
 }
 
-bool DiskTier::Contains(const kv::BlockKey& key, uint32_t group) const {
+bool StoreTier::Contains(const kv::BlockKey& key, uint32_t group) const {
   return store_.Contains(KeyOf(options_.fingerprint, key, group));
 }
 
-void DiskTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
+void StoreTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
   std::vector<store::kv::KvKey> store_keys;
   store_keys.reserve(keys.size());
   for (const kv::BlockKey& key : keys)
@@ -142,7 +148,7 @@ void DiskTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
   store_.Touch(store_keys);
 }
 
-void DiskTier::CountHit(std::span<const kv::BlockKey> keys, int num_tokens, double seconds) {
+void StoreTier::CountHit(std::span<const kv::BlockKey> keys, int num_tokens, double seconds) {
   try {
     const auto num_blocks = static_cast<size_t>(num_tokens / kernels::kKvBlockTokens);
     std::vector<store::kv::KvKey> store_keys;
@@ -157,7 +163,7 @@ void DiskTier::CountHit(std::span<const kv::BlockKey> keys, int num_tokens, doub
   }
 }
 
-uint64_t DiskTier::Load(std::vector<LoadItem> items) {
+uint64_t StoreTier::Load(std::vector<LoadItem> items) {
   KVGATE_CHECK(!items.empty(), "an empty load");
   auto job = std::make_shared<LoadJob>();
   job->ok.resize(items.size(), false);
@@ -166,7 +172,7 @@ uint64_t DiskTier::Load(std::vector<LoadItem> items) {
   uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    ticket = job->ticket = last_ticket_ + 1;
+    ticket = job->ticket = last_ticket_ + kTicketStep;
     const auto entry = jobs_.emplace(ticket, job).first;
     try {
       loads_.push_back(std::move(job));
@@ -174,20 +180,20 @@ uint64_t DiskTier::Load(std::vector<LoadItem> items) {
       jobs_.erase(entry);
       throw;
     }
-    ++last_ticket_;
+    last_ticket_ = ticket;
     ++num_jobs_;
   }
   load_ready_.notify_all();
   return ticket;
 }
 
-uint32_t DiskTier::NumLoaded(uint64_t ticket) const {
+uint32_t StoreTier::NumLoaded(uint64_t ticket) const {
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(ticket);
   return found != jobs_.end() ? found->second->num_ok() : 0;
 }
 
-DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
+StoreTier::GivenUp StoreTier::GiveUp(uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(ticket);
   if (found == jobs_.end()) return {.completes = true};  // the completion is on its way
@@ -217,7 +223,7 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
 
 // Reads a few more items of a load that was given up while waiting for its first record, because
 // that one latency alone would misjudge the disk. These reads run beside the other loads.
-void DiskTier::MeasureOn(const LoadJob& job) {
+void StoreTier::MeasureOn(const LoadJob& job) {
   if (!probes_.empty()) return;
   const size_t end = std::min(job.items.size(), job.next + kMeasuredOnMax);
   for (size_t i = job.next; i < end && job.items[i].group == kv::kFullGroup; ++i) {
@@ -226,7 +232,7 @@ void DiskTier::MeasureOn(const LoadJob& job) {
   load_ready_.notify_all();
 }
 
-void DiskTier::AddProbe(const kv::BlockKey& key) {
+void StoreTier::AddProbe(const kv::BlockKey& key) {
   try {
     probes_.push_back(key);
     ++num_jobs_;
@@ -234,7 +240,7 @@ void DiskTier::AddProbe(const kv::BlockKey& key) {
   }
 }
 
-void DiskTier::Probe(std::span<const kv::BlockKey> keys) {
+void StoreTier::Probe(std::span<const kv::BlockKey> keys) {
   {
     const std::lock_guard lock(mutex_);
     if (!jobs_.empty() || !probes_.empty()) return;
@@ -245,7 +251,7 @@ void DiskTier::Probe(std::span<const kv::BlockKey> keys) {
   load_ready_.notify_all();
 }
 
-bool DiskTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
+bool StoreTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
   const uint64_t bytes = BytesOf(items);
   {
     const std::lock_guard lock(mutex_);
@@ -258,12 +264,12 @@ bool DiskTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
   return true;
 }
 
-uint64_t DiskTier::write_bytes_queued() const {
+uint64_t StoreTier::write_bytes_queued() const {
   const std::lock_guard lock(mutex_);
   return write_bytes_queued_;
 }
 
-uint64_t DiskTier::load_bytes_queued() const {
+uint64_t StoreTier::load_bytes_queued() const {
   const std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& job : loads_) {
@@ -272,17 +278,17 @@ uint64_t DiskTier::load_bytes_queued() const {
   return bytes;
 }
 
-DiskTier::LoadSpeed DiskTier::load_speed() const {
+StoreTier::LoadSpeed StoreTier::load_speed() const {
   const std::lock_guard lock(mutex_);
   return load_speed_;
 }
 
-MovedKv DiskTier::moved() const {
+MovedKv StoreTier::moved() const {
   const std::lock_guard lock(mutex_);
   return moved_;
 }
 
-Result<void> DiskTier::Flush() {
+Result<void> StoreTier::Flush() {
   {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return num_jobs_ == 0; });
@@ -290,20 +296,20 @@ Result<void> DiskTier::Flush() {
   return store_.Flush();
 }
 
-bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload) {
+bool StoreTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload) {
   return store_
       .Get({
           .key = KeyOf(options_.fingerprint, key, group),
           .digest = key.digest,
           .group = group,
-          .shape_tag = ShapeTagOf(group),
+          .shape_tag = options_.groups[group].shape_tag,
           .payload = payload,
       })
       .has_value();
 }
 
 // The arena receives a record only after all of it was verified.
-bool DiskTier::LoadOne(const LoadItem& item, Staging* staging) {
+bool StoreTier::LoadOne(const LoadItem& item, Staging* staging) {
   kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) {
     return ReadRecord(item.key, item.group, {arena.block(item.block), arena.block_bytes()});
@@ -314,7 +320,7 @@ bool DiskTier::LoadOne(const LoadItem& item, Staging* staging) {
   return true;
 }
 
-void DiskTier::CountBusyTime() {
+void StoreTier::CountBusyTime() {
   const Clock::time_point now = Clock::now();
   if (num_counted_ > 0 || (awaits_first_ && num_loading_ > 0)) {
     measured_seconds_ += std::chrono::duration<double>(now - counted_until_).count();
@@ -323,7 +329,7 @@ void DiskTier::CountBusyTime() {
 }
 
 // Returns true if the read counts for the bandwidth.
-bool DiskTier::BeginLoading() {
+bool StoreTier::BeginLoading() {
   const Clock::time_point now = Clock::now();
   if (num_loading_ == 0 && now - counted_until_ > kMeasureForget) {
     measured_seconds_ = measured_bytes_ = 0;
@@ -337,7 +343,7 @@ bool DiskTier::BeginLoading() {
 }
 
 // The elapsed time is the latency. The one record gives a lower bound of the bandwidth.
-void DiskTier::EndFirstRead(uint64_t bytes) {
+void StoreTier::EndFirstRead(uint64_t bytes) {
   if (bytes == 0) return;  // it failed
   const double seconds = std::chrono::duration<double>(counted_until_ - burst_began_).count();
   const double bound = static_cast<double>(bytes) / std::max(seconds, 1e-9);
@@ -350,7 +356,7 @@ void DiskTier::EndFirstRead(uint64_t bytes) {
   load_speed_.measured_at = counted_until_;
 }
 
-void DiskTier::EndLoading(uint64_t bytes, bool is_counted) {
+void StoreTier::EndLoading(uint64_t bytes, bool is_counted) {
   CountBusyTime();
   --num_loading_;
   if (awaits_first_) return EndFirstRead(bytes);
@@ -370,14 +376,14 @@ void DiskTier::EndLoading(uint64_t bytes, bool is_counted) {
 
 // Returns true if the job is done. The caller then delivers the completion without holding the
 // lock, and counts the job off num_jobs_ after that.
-bool DiskTier::FinishIfDone(const std::shared_ptr<LoadJob>& job) {
+bool StoreTier::FinishIfDone(const std::shared_ptr<LoadJob>& job) {
   if (job->num_done < job->end) return false;
   jobs_.erase(job->ticket);
   return true;
 }
 
 // Retries until delivered, because the caller holds blocks until the completion arrives.
-void DiskTier::Complete(const Completion& completion) {
+void StoreTier::Complete(const Completion& completion) {
   while (true) {
     try {
       return options_.on_completion(completion);
@@ -387,7 +393,7 @@ void DiskTier::Complete(const Completion& completion) {
   }
 }
 
-std::optional<DiskTier::Task> DiskTier::NextRead() {
+std::optional<StoreTier::Task> StoreTier::NextRead() {
   Task task;
   if (!loads_.empty()) {
     task.job = loads_.front();
@@ -403,7 +409,7 @@ std::optional<DiskTier::Task> DiskTier::NextRead() {
   return task;
 }
 
-std::optional<DiskTier::Task> DiskTier::NextWrite() {
+std::optional<StoreTier::Task> StoreTier::NextWrite() {
   if (writes_.empty()) return std::nullopt;
   Task task;
   task.ticket = writes_.front().ticket;
@@ -412,19 +418,19 @@ std::optional<DiskTier::Task> DiskTier::NextWrite() {
   return task;
 }
 
-std::optional<DiskTier::Task> DiskTier::TakeRead() {
+std::optional<StoreTier::Task> StoreTier::TakeRead() {
   const std::lock_guard lock(mutex_);
   return NextRead();
 }
 
-std::optional<DiskTier::Task> DiskTier::TakeWrite() {
+std::optional<StoreTier::Task> StoreTier::TakeWrite() {
   const std::lock_guard lock(mutex_);
   return NextWrite();
 }
 
 // Catches the exceptions of the tier's threads: a record that finds no memory to be read counts as
 // a miss, and one that finds none to be written is not written.
-void DiskTier::Perform(Task& task, Staging* staging) {
+void StoreTier::Perform(Task& task, Staging* staging) {
   const Clock::time_point begin = Clock::now();
   try {
     if (!task.to_write.empty()) {
@@ -442,7 +448,7 @@ void DiskTier::Perform(Task& task, Staging* staging) {
   task.time_us = static_cast<uint64_t>(time.count());
 }
 
-void DiskTier::End(Task& task) {
+void StoreTier::End(Task& task) {
   const bool is_job_done = task.to_write.empty() ? EndRead(task) : EndWrite(task);
   if (!is_job_done) return;
   const std::lock_guard lock(mutex_);
@@ -450,7 +456,7 @@ void DiskTier::End(Task& task) {
 }
 
 // Ends one item of a load; the job has as many tasks as items.
-bool DiskTier::EndRead(Task& task) {
+bool StoreTier::EndRead(Task& task) {
   Completion completion;
   {
     const std::lock_guard lock(mutex_);
@@ -462,8 +468,10 @@ bool DiskTier::EndRead(Task& task) {
     task.job->ok[task.index] = task.num_ok > 0;
     ++task.job->num_done;
     if (!FinishIfDone(task.job)) return false;
-    completion = {
-        .kind = Completion::Kind::kLoad, .ticket = task.job->ticket, .num_ok = task.job->num_ok()};
+    completion = {.kind = Completion::Kind::kLoad,
+                  .store = options_.store,
+                  .ticket = task.job->ticket,
+                  .num_ok = task.job->num_ok()};
   }
   Complete(completion);
   return true;
@@ -471,7 +479,7 @@ bool DiskTier::EndRead(Task& task) {
 
 // The counts are updated before the completion, because the completion wakes the engine, which
 // publishes them and may then sleep for long.
-bool DiskTier::EndWrite(Task& task) {
+bool StoreTier::EndWrite(Task& task) {
   {
     const std::lock_guard lock(mutex_);
     write_bytes_queued_ -= BytesOf(task.to_write);
@@ -479,11 +487,14 @@ bool DiskTier::EndWrite(Task& task) {
     moved_.write_bytes += BytesOf(std::span(task.to_write).first(task.num_ok));
     moved_.write_us += task.time_us;
   }
-  Complete({.kind = Completion::Kind::kWrite, .ticket = task.ticket, .num_ok = task.num_ok});
+  Complete({.kind = Completion::Kind::kWrite,
+            .store = options_.store,
+            .ticket = task.ticket,
+            .num_ok = task.num_ok});
   return true;
 }
 
-void DiskTier::RunLoader() {
+void StoreTier::RunLoader() {
   Staging staging(backend_, block_bytes_max());
   while (true) {
     std::optional<Task> task;
@@ -498,8 +509,8 @@ void DiskTier::RunLoader() {
   }
 }
 
-std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
-                                           std::span<std::byte> staging) const {
+std::span<const std::byte> StoreTier::Fetch(const WriteItem& item,
+                                            std::span<std::byte> staging) const {
   const kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) return {arena.block(item.block), arena.block_bytes()};
   const std::span<std::byte> slot = staging.first(arena.block_bytes());
@@ -508,7 +519,7 @@ std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
 }
 
 // Returns the number of items written: all, or 0 if the store took none.
-uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging) {
+uint32_t StoreTier::WriteBatch(std::span<const WriteItem> items, Staging* staging) {
   const bool is_direct = backend_.Info().kv_host_visible;
   const size_t slot_bytes = is_direct ? 0 : block_bytes_max();
   const std::span<std::byte> slots = is_direct ? std::span<std::byte>() : staging->memory();
@@ -520,7 +531,7 @@ uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging
                        .depth = item.depth,
                        .digest = item.key.digest,
                        .group = item.group,
-                       .shape_tag = ShapeTagOf(item.group),
+                       .shape_tag = options_.groups[item.group].shape_tag,
                        .tokens = item.tokens,
                        .payload = Fetch(item, slots.subspan(i * slot_bytes, slot_bytes))});
   }
@@ -534,7 +545,7 @@ uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging
   return static_cast<uint32_t>(items.size());
 }
 
-void DiskTier::WriteAll(Task& task, Staging* staging) {
+void StoreTier::WriteAll(Task& task, Staging* staging) {
   while (task.num_ok < task.to_write.size()) {
     const size_t count = std::min(kWriteBatchBlocks, task.to_write.size() - task.num_ok);
     const auto batch = std::span(task.to_write).subspan(task.num_ok, count);
@@ -543,7 +554,7 @@ void DiskTier::WriteAll(Task& task, Staging* staging) {
   }
 }
 
-void DiskTier::RunWriter() {
+void StoreTier::RunWriter() {
   LowerThreadPriority();
   const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
   Staging staging(backend_, kWriteBatchBlocks * slot_bytes);
