@@ -198,7 +198,7 @@ Result<Json> StatsOf(const Target& target) {
                      "what is stored is shown to admins: give --key-env a key of that role");
   }
   Json parts = Json::object();
-  for (const char* part : {"engine", "store", "write_budget"}) {
+  for (const char* part : {"engine", "store", "shared", "write_budget"}) {
     if (json.contains(part)) parts[part] = json[part];
   }
   return parts;
@@ -234,10 +234,21 @@ void PrintEngine(const Json& engine) {
     fmt::print("host memory  {} of {}\n", Size(count("host_blocks") * block),
                Size(count("host_blocks_max") * block));
   }
-  const uint64_t hits = count("device_tokens") + count("host_tokens") + count("disk_tokens");
-  fmt::print("hit rate     {} of {} prompt tokens{}: KV memory {}, host {}, disk {}\n", hits,
-             count("prompt_tokens"), Share(hits, count("prompt_tokens")), count("device_tokens"),
-             count("host_tokens"), count("disk_tokens"));
+  const uint64_t hits = count("device_tokens") + count("host_tokens") + count("disk_tokens") +
+                        count("shared_tokens");
+  fmt::print("hit rate     {} of {} prompt tokens{}: KV memory {}, host {}, disk {}, shared {}\n",
+             hits, count("prompt_tokens"), Share(hits, count("prompt_tokens")),
+             count("device_tokens"), count("host_tokens"), count("disk_tokens"),
+             count("shared_tokens"));
+}
+
+void PrintShared(const Json& shared) {
+  const auto count = [&](const char* name) { return shared.value(name, uint64_t{0}); };
+  const std::string error = shared.value("error", "");
+  fmt::print("shared       {}{}: {} blocks read ({}), {} written ({}), {} found of {} asked for\n",
+             shared.value("endpoint", ""), error.empty() ? "" : " (not reachable: " + error + ")",
+             count("reads"), Size(count("read_bytes")), count("writes"),
+             Size(count("written_bytes")), count("found"), count("looked_up"));
 }
 
 Result<int> Stats(const Target& target, const CacheFlags& flags) {
@@ -248,6 +259,7 @@ Result<int> Stats(const Target& target, const CacheFlags& flags) {
   }
   if (parts.contains("engine") && parts["engine"].is_object()) PrintEngine(parts["engine"]);
   if (parts.contains("store") && parts["store"].is_object()) PrintStore(parts["store"]);
+  if (parts.contains("shared") && parts["shared"].is_object()) PrintShared(parts["shared"]);
   const Json budget = parts.value("write_budget", Json::object());
   if (budget.is_object() && budget.value("bytes_per_day", uint64_t{0}) > 0) {
     fmt::print(

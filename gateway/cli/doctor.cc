@@ -41,6 +41,7 @@
 #include "gateway/runtime/machine/machine_memory.h"
 #include "gateway/runtime/model_source.h"
 #include "gateway/runtime/settings.h"
+#include "gateway/runtime/shared_tier.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/file/directory_lock.h"
 #include "store/file/secret_file.h"
@@ -67,15 +68,8 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 std::string_view StatusName(Status status) {
-  switch (status) {
-    case Status::kOk:
-      return "ok";
-    case Status::kWarning:
-      return "warning";
-    case Status::kFailure:
-      return "failure";
-  }
-  return "failure";
+  if (status == Status::kOk) return "ok";
+  return status == Status::kWarning ? "warning" : "failure";
 }
 
 std::string Bytes(uint64_t bytes) {
@@ -609,10 +603,8 @@ void CheckEngine(config::Config& config, Findings& findings) {
 
 Findings Diagnose(Result<config::Config> config, const server::TargetFlags& target) {
   Findings findings;
-  if (!config) {
-    return {{Status::kFailure, "config", config.error().detail,
-             "correct it; `kvgate config check FILE` says when it is right"}};
-  }
+  constexpr const char* kCorrect = "correct it; `kvgate config check FILE` says when it is right";
+  if (!config) return {{Status::kFailure, "config", config.error().detail, kCorrect}};
   findings.push_back({Status::kOk, "config", "every key and value is known"});
   CheckKeys(*config, findings);
   const Result<std::string> authorization = server::AuthorizationOf(target);
@@ -629,11 +621,18 @@ Findings Diagnose(Result<config::Config> config, const server::TargetFlags& targ
   if (const auto sorted = runtime::SortModels(config->engine); !sorted) {
     findings.push_back({Status::kFailure, "model", sorted.error().detail, "name one of them"});
   }
+  const auto add = [&](std::string_view check, const Result<std::string>& said, Status otherwise,
+                       std::string advice) {
+    findings.push_back({said ? Status::kOk : otherwise, check, said ? *said : said.error().detail,
+                        said ? "" : std::move(advice)});
+  };
   if (!config->engine.embedding_model.empty()) {
-    const auto said = runtime::DescribeEmbeddingModel(config->engine);
-    findings.push_back({said ? Status::kOk : Status::kFailure, "embeddings",
-                        said ? *said : said.error().detail,
-                        said ? "" : "name a GGUF file of a model that makes embeddings"});
+    add("embeddings", runtime::DescribeEmbeddingModel(config->engine), Status::kFailure,
+        "name a GGUF file of a model that makes embeddings");
+  }
+  if (!config->store.shared.empty()) {
+    add("shared store", runtime::DescribeSharedStore(config->store), Status::kWarning,
+        "serve goes on without it; see that it runs and takes these credentials");
   }
   if (const auto missing = runtime::MissingRetrievalModel(*config); !missing.empty()) {
     findings.push_back({Status::kWarning, "retrieval", missing, "name one that somebody serves"});

@@ -111,6 +111,13 @@ struct StoreConfig {
   // The environment variable with the secrets that seal stored and exported data; machines that
   // share the data need the same secrets. Empty: DIR/secret.key, made at the first start.
   std::string secret_env;
+  // What gateways share: redis://[USER@]HOST[:PORT][,HOST[:PORT]]...[/DATABASE], rediss:// with
+  // TLS; empty: nothing. They need the same secret (secret_env).
+  std::string shared;
+  std::string shared_password_env;       // the variable with the server's password; empty: none
+  std::string shared_ca_file;            // PEM; empty: the system's
+  int64_t shared_ttl_seconds = 604'800;  // "shared_ttl": of KV since its last hit
+  uint64_t shared_write_budget_bytes = uint64_t{64} << 30;  // "shared_write_budget": KV a day
 
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };

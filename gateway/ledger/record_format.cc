@@ -10,14 +10,17 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 9;
-// Version 8 had no named prompts. Version 7 had no number of segments behind it. Version 6 had no
-// direct cost. Version 5 had neither session, key, tiers nor the times of decoding. Version 4 knew
-// of no held lines. Version 3 had a break's excerpts in clear; version 2 had edits without counts
-// and nothing behind them. Version 1 was JSON, which begins with '{'.
+constexpr char kVersion = 10;
+// Version 9 knew of no shared store. Version 8 had no named prompts. Version 7 had no number of
+// segments behind it. Version 6 had no direct cost. Version 5 had neither session, key, tiers nor
+// the times of decoding. Version 4 knew of no held lines. Version 3 had a break's excerpts in
+// clear; version 2 had edits without counts and nothing behind them. Version 1 was JSON, which
+// begins with
+// '{'.
 constexpr char kClearVersion = 3;
 constexpr char kDirectVersion = 7;  // the first one with the direct cost
 constexpr char kNumberedVersion = 8;
+constexpr char kSharedVersion = 10;  // the first one whose tiers have the shared store
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
 // Bound of a break's sealed excerpts.
@@ -334,7 +337,10 @@ void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring,
   if (record.held_stale) HoldMembers(writer, *record.held_stale);
   if ((flags & kNamed) != 0) NameMembers(writer, record);
   if ((flags & kSpanned) != 0) SpanMembers(writer, record.timings);
-  if (record.tiers) TierMembers(writer, *record.tiers);
+  if (record.tiers) {
+    TierMembers(writer, *record.tiers);
+    writer.Signed(record.tiers->shared);
+  }
   if ((flags & kPrompted) != 0) PromptMembers(writer, record);
 }
 
@@ -377,7 +383,10 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
   if ((flags & kHeldStale) != 0) HoldMembers(reader, record.held_stale.emplace());
   if ((flags & kNamed) != 0) NameMembers(reader, record);
   if ((flags & kSpanned) != 0) SpanMembers(reader, record.timings);
-  if ((flags & kTiered) != 0) TierMembers(reader, record.tiers.emplace());
+  if ((flags & kTiered) != 0) {
+    TierMembers(reader, record.tiers.emplace());
+    if (version >= kSharedVersion) reader.Signed(record.tiers->shared);
+  }
   if ((flags & kPrompted) != 0) PromptMembers(reader, record);
   record.is_estimated = (flags & kEstimated) != 0;
   return true;

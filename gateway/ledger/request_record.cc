@@ -278,6 +278,7 @@ std::string RecordJson(const RequestRecord& record, bool with_segments) {
   if (record.tiers) {
     json.Key("tiers").BeginObject().Key("device").Integer(record.tiers->device);
     json.Key("host").Integer(record.tiers->host).Key("disk").Integer(record.tiers->disk);
+    json.Key("shared").Integer(record.tiers->shared);
     json.Key("computed").Integer(record.tiers->computed).EndObject();
   }
   if (!record.attribution.empty()) WriteAttribution(record, json);

@@ -35,6 +35,7 @@ struct TierTokens {
   int64_t device = 0;
   int64_t host = 0;
   int64_t disk = 0;
+  int64_t shared = 0;  // the store that gateways share
   int64_t computed = 0;
   friend bool operator==(const TierTokens&, const TierTokens&) = default;
 };

@@ -18,6 +18,7 @@ void CollectWork(const engine::EngineStats& stats, metrics::TextWriter& writer) 
   writer.Sample(kTokens, {{"source", "device"}}, stats.num_device_tokens);
   writer.Sample(kTokens, {{"source", "host"}}, stats.num_host_tokens);
   writer.Sample(kTokens, {{"source", "disk"}}, stats.num_disk_tokens);
+  writer.Sample(kTokens, {{"source", "shared"}}, stats.num_shared_tokens);
   WriteOne("kvgate_output_tokens_total", "counter", "Tokens generated.", stats.num_output_tokens,
            writer);
   WriteOne("kvgate_requests_running", "gauge", "Sequences in the batch.", stats.num_running,

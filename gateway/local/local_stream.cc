@@ -28,6 +28,7 @@ dialect::form::CompletionStats ToStats(const engine::RequestStats& stats, bool l
           .num_device_tokens = stats.num_device_tokens,
           .num_host_tokens = stats.num_host_tokens,
           .num_disk_tokens = stats.num_disk_tokens,
+          .num_shared_tokens = stats.num_shared_tokens,
           .last_stored_block = stats.last_stored_block,
           .queue_seconds = stats.queue_seconds,
           .restore_seconds = stats.restore_seconds,

@@ -92,6 +92,7 @@ class MergedStream final : public EventStream {
       sum.num_device_tokens += stats.num_device_tokens;
       sum.num_host_tokens += stats.num_host_tokens;
       sum.num_disk_tokens += stats.num_disk_tokens;
+      sum.num_shared_tokens += stats.num_shared_tokens;
       AppendSegments(stats.segments, sum.segments);
     }
     return sum;

@@ -56,7 +56,8 @@ void WriteCacheConfig(const VllmNumbers& numbers, metrics::TextWriter& writer) {
 
 void CollectVllm(const VllmNumbers& numbers, metrics::TextWriter& text) {
   const engine::EngineStats& stats = numbers.stats;
-  const uint64_t num_external = stats.num_host_tokens + stats.num_disk_tokens;
+  const uint64_t num_external =
+      stats.num_host_tokens + stats.num_disk_tokens + stats.num_shared_tokens;
   const uint64_t num_cached = stats.num_device_tokens + num_external;
   const uint64_t num_prompt = num_cached + stats.num_computed_tokens;
   VllmWriter writer(numbers.model_name, text);

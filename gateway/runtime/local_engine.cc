@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kTemplateBytesMax = uint64_t{16} << 20;
 
 engine::EngineOptions ToEngineOptions(
-    const config::Config& config, const DataTier& tier,
+    const config::Config& config, const DataTier& tier, const SharedTier* shared,
     std::shared_ptr<grammar::mask::GrammarMemory> grammar_memory) {
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
@@ -38,6 +38,7 @@ engine::EngineOptions ToEngineOptions(
           .write_back_bytes_max = config.cache.write_back_bytes,
           .io_threads = config.engine.io_threads,
           .write_admission = tier.write_admission,
+          .shared_write_admission = shared != nullptr ? shared->write_admission() : nullptr,
           .grammar_memory = std::move(grammar_memory),
           .hash_seed = tier.hash_seed()};
 }
@@ -108,7 +109,7 @@ Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config&
 }  // namespace
 
 Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& config,
-                                                       const DataTier& tier) {
+                                                       const DataTier& tier, SharedTier* shared) {
   const auto started = std::chrono::steady_clock::now();
   KVGATE_TRY(ModelSource source, ModelSource::Of(config));
   std::unique_ptr<LocalEngine> local(new LocalEngine(std::move(source)));
@@ -121,8 +122,10 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   local->grammar_memory_ = std::make_shared<grammar::mask::GrammarMemory>(
       grammar::mask::GrammarMemory::Options{.bytes_max = config.engine.grammar_memory_bytes});
   KVGATE_TRY(local->engine_,
-             engine::Engine::Open(ToEngineOptions(config, tier, local->grammar_memory_),
-                                  local->file_, *local->backend_, *local->tokenizer_, tier.kv()));
+             engine::Engine::Open(
+                 ToEngineOptions(config, tier, shared, local->grammar_memory_), local->file_,
+                 *local->backend_, *local->tokenizer_,
+                 engine::Stores(tier.kv(), shared != nullptr ? &shared->blocks() : nullptr)));
   const engine::EngineInfo& info = local->engine_->info();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
   KVGATE_LOG(kInfo, "runtime",

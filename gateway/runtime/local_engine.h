@@ -14,16 +14,18 @@
 #include "gateway/local/local.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/model_source.h"
+#include "gateway/runtime/shared_tier.h"
 #include "kernels/backend.h"
 
 namespace kvgate::runtime {
 
 class LocalEngine {
  public:
-  // REQUIRES: ResolveDevice (device.h) has filled in the configuration. Logs the steps that take
-  // time. Fails with kNotFound, kDataLoss or kUnsupported for the model file.
+  // `shared` may be null: no store is shared. REQUIRES: ResolveDevice (device.h) has filled in the
+  // configuration. Logs the steps that take time. Fails with kNotFound, kDataLoss or kUnsupported
+  // for the model file.
   static Result<std::unique_ptr<LocalEngine>> Open(const config::Config& config,
-                                                   const DataTier& tier);
+                                                   const DataTier& tier, SharedTier* shared);
 
   engine::Engine& engine() { return *engine_; }
   // Makes the provider that the service routes to. The engine must outlive it.

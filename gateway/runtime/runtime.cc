@@ -23,6 +23,7 @@
 #include "gateway/runtime/machine/device.h"
 #include "gateway/runtime/machine/start_failure.h"
 #include "gateway/runtime/settings.h"
+#include "gateway/runtime/shared_tier.h"
 #include "gateway/service/branch_store.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
@@ -172,6 +173,7 @@ bool HasEngine(const Runtime::Options& options) {
 struct Beginning {
   ledger::Prices prices;
   DataTier tier;
+  std::unique_ptr<SharedTier> shared;
   std::string admin_token;
   session::summary::SummaryPrompt summary_prompt;
   std::unique_ptr<session::prompts::NamedPrompts> named_prompts;
@@ -197,6 +199,7 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (!config.telemetry.endpoint.empty()) {
     KVGATE_TRY(exporter, telemetry::otlp::Exporter::Open(config.telemetry));
   }
+  KVGATE_TRY(std::unique_ptr<SharedTier> shared, SharedTier::Open(config, tier.keyring()));
   KVGATE_TRY(auto configured, ReadPrompts(config));
   KVGATE_TRY(auto named_prompts,
              session::prompts::NamedPrompts::Open(tier.meta(), std::move(configured)));
@@ -205,6 +208,7 @@ Result<Beginning> Begin(Runtime::Options& options) {
   budget_alerts->Take(std::move(budgets));
   return Beginning{.prices = std::move(prices),
                    .tier = std::move(tier),
+                   .shared = std::move(shared),
                    .admin_token = std::move(admin_token),
                    .summary_prompt = std::move(summary_prompt),
                    .named_prompts = std::move(named_prompts),
@@ -220,6 +224,7 @@ class OpenRuntime final : public Runtime {
         admin_token_(std::move(beginning.admin_token)),
         prices_(std::move(beginning.prices)),
         tier_(std::move(beginning.tier)),
+        shared_(std::move(beginning.shared)),
         prompt_metrics_(options_.registry),
         metrics_(options_.registry),
         exporter_(std::move(beginning.exporter)),
@@ -245,9 +250,15 @@ class OpenRuntime final : public Runtime {
         memory_(OpenMemory(tier_, turns_.get())),
         vectors_(OpenVectors(config_, tier_, turns_.get())),
         named_prompts_(std::move(beginning.named_prompts)),
-        sessions_(ToSessionOptions(
-            config_, {.turns = turns_.get(), .memory = memory_.get(), .vectors = vectors_.get()},
-            std::move(beginning.summary_prompt))),
+        shared_turns_(turns_ != nullptr && shared_ != nullptr
+                          ? std::make_unique<session::log::SharedTurns>(*turns_, shared_->logs())
+                          : nullptr),
+        sessions_(ToSessionOptions(config_,
+                                   {.turns = turns_.get(),
+                                    .shared = shared_turns_.get(),
+                                    .memory = memory_.get(),
+                                    .vectors = vectors_.get()},
+                                   std::move(beginning.summary_prompt))),
         prompt_store_(OpenPrompts(config_, tier_, prompts_)),
         template_store_(OpenTemplates(config_, tier_, prompts_)),
         service_({.registry = options_.registry,
@@ -257,6 +268,7 @@ class OpenRuntime final : public Runtime {
                   .hash_seed = tier_.hash_seed(),
                   .keyring = tier_.keyring(),
                   .write_admission = tier_.write_admission,
+                  .shared = shared_ ? &shared_->blocks() : nullptr,
                   .ledger = &ledger_,
                   .turns = turns_.get(),
                   .sessions = &sessions_,
@@ -405,7 +417,7 @@ class OpenRuntime final : public Runtime {
   }
 
   Result<std::unique_ptr<LocalEngine>> LoadNow() {
-    auto opened = LocalEngine::Open(config_, tier_);
+    auto opened = LocalEngine::Open(config_, tier_, shared_.get());
     // An error from a part of the engine says how much memory it wanted, but not which setting
     // reduces it.
     const bool is_part = !opened && opened.error().source != "engine";
@@ -494,6 +506,7 @@ class OpenRuntime final : public Runtime {
   std::unique_ptr<Keyring> own_keyring_;  // without a data directory: for as long as this lives
   const ledger::Prices prices_;
   const DataTier tier_;
+  const std::unique_ptr<SharedTier> shared_;  // null: nothing is shared
   metrics::PromptMetrics prompt_metrics_;
   metrics::GatewayMetrics metrics_;
   telemetry::RecordFeed feed_;
@@ -506,6 +519,7 @@ class OpenRuntime final : public Runtime {
   const std::unique_ptr<session::memory::MemoryBook> memory_;
   const std::unique_ptr<session::retrieval::VectorBook> vectors_;
   const std::unique_ptr<session::prompts::NamedPrompts> named_prompts_;
+  const std::unique_ptr<session::log::SharedTurns> shared_turns_;  // null: nobody shares them
   session::Sessions sessions_;
   const std::unique_ptr<service::PromptStore> prompt_store_;
   const std::unique_ptr<service::TemplateStore> template_store_;

@@ -121,6 +121,7 @@ session::Sessions::Options ToSessionOptions(const config::Config& config,
   const config::SessionsConfig& sessions = config.sessions;
   using session::window::Mode;
   return {.turns = stores.turns,
+          .shared = stores.shared,
           .window = {.mode = sessions.mode == "off"       ? Mode::kOff
                              : sessions.mode == "summary" ? Mode::kSummary
                                                           : Mode::kHard,

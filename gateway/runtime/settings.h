@@ -40,6 +40,7 @@ Result<std::vector<session::prompts::PromptVersion>> ReadPrompts(const config::C
 // Where sessions are kept; null: nowhere.
 struct SessionStores {
   store::meta::TurnStore* turns = nullptr;
+  session::log::SharedTurns* shared = nullptr;  // of these turns
   session::memory::MemoryBook* memory = nullptr;
   session::retrieval::VectorBook* vectors = nullptr;
 };

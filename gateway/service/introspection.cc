@@ -8,6 +8,7 @@
 
 #include "gateway/dialect/form/json_writer.h"
 #include "gateway/local/engine_metrics.h"
+#include "gateway/local/shared_numbers.h"
 #include "gateway/local/vllm_metrics.h"
 #include "gateway/service/service.h"
 
@@ -36,6 +37,7 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
           {"device_tokens", stats.num_device_tokens},
           {"host_tokens", stats.num_host_tokens},
           {"disk_tokens", stats.num_disk_tokens},
+          {"shared_tokens", stats.num_shared_tokens},
           {"computed_tokens", stats.num_computed_tokens},
           {"output_tokens", stats.num_output_tokens},
           {"blocks_free", stats.num_blocks_free},
@@ -104,6 +106,14 @@ void WriteEngine(const engine::Engine& engine, uint64_t bytes_queued, JsonWriter
   }
   json.EndArray();
   json.EndObject();
+}
+
+local::SharedNumbers SharedNumbersOf(const store::shared::SharedBlockStore& shared,
+                                     const local::LocalProvider* local) {
+  local::SharedNumbers numbers{
+      .blocks = shared.Stats(), .client = shared.ClientStats(), .engine = {}};
+  if (local != nullptr) numbers.engine = local->engine().Stats().shared;
+  return numbers;
 }
 
 void WriteBudget(tier::WriteAdmission& admission, JsonWriter& json) {
@@ -226,6 +236,11 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
     json.Key("error").String(stats.error).EndObject();
   } else {
     json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
+  }
+  if (parts_.shared != nullptr) {
+    json.Key("shared");
+    local::WriteShared(
+        SharedNumbersOf(*parts_.shared, local_ready_.load() ? local_.get() : nullptr), json);
   }
   if (parts_.turns != nullptr) {
     const store::meta::TurnStats& stats = numbers.turns;
@@ -393,6 +408,9 @@ void Service::Collect(metrics::TextWriter& writer) const {
   local::CollectTiers(Load().tiers, writer);
   const StoreNumbers numbers = store_numbers();
   CollectStore(parts_.kv == nullptr ? nullptr : &numbers.kv, writer);
+  if (parts_.shared != nullptr)
+    local::CollectShared(
+        SharedNumbersOf(*parts_.shared, local_ready_.load() ? local_.get() : nullptr), writer);
   if (parts_.meta != nullptr) CollectMeta(parts_.meta->Stats(), writer);
   if (parts_.turns != nullptr) CollectTurns(numbers.turns, writer);
   if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);

@@ -183,6 +183,7 @@ void LocalRecord::OnFinish(const dialect::form::FinishEvent& finish, bool begun)
         ledger::TierTokens{.device = stats.num_device_tokens,
                            .host = stats.num_host_tokens,
                            .disk = stats.num_disk_tokens,
+                           .shared = stats.num_shared_tokens,
                            .computed = stats.num_prompt_tokens - stats.num_cached_tokens};
     record_.provider_reason = ReasonOf(stats.given_up);
   }

@@ -41,6 +41,7 @@
 #include "gateway/session/responses.h"
 #include "store/kv/kv_store.h"
 #include "store/meta/turn_store.h"
+#include "store/shared/shared_block_store.h"
 
 namespace kvgate::service {
 
@@ -133,6 +134,7 @@ class Service {
     uint64_t hash_seed = 0;                // the data directory's
     const Keyring* keyring = nullptr;      // the data directory's; null if kv is
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, for statistics
+    const store::shared::SharedBlockStore* shared = nullptr;     // null: gateways share nothing
     ledger::Ledger* ledger = nullptr;              // null if requests are not recorded
     store::meta::TurnStore* turns = nullptr;       // null if kv is
     session::Sessions* sessions = nullptr;         // of the same turns; null: none are configured

@@ -55,6 +55,7 @@ Result<void> ResponseStore::Put(PutArgs args) {
 
 Result<Turn> ResponseStore::Find(std::string_view tenant, std::string_view id) const {
   if (turns_ == nullptr || !id.starts_with(dialect::form::kResponsePrefix)) return Missing(id);
+  log_.Refresh(tenant, id);
   Result<Turn> turn = turns_->Get(tenant, id);
   if (!turn && turn.error().code == ErrorCode::kNotFound) return Missing(id);
   return turn;

@@ -73,6 +73,7 @@ void TakeResults(const results::Settings& settings, SessionTurn& turn) {
 Result<void> LoadTurns(const log::SessionLog& log, const results::Settings& settings,
                        SessionTurn& turn) {
   const Result<log::SessionLog::Root> root = log.Find(turn.place());
+  turn.seen = log.SeenOf(turn.place());
   if (!root && root.error().code == ErrorCode::kNotFound) {
     TakeResults(settings, turn);
     return {};
@@ -266,7 +267,7 @@ Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
   if (turn.said) answer = *std::move(turn.said);
   turn.turn.answer = std::move(answer.messages);
   turn.turn.tokens = answer.tokens;
-  KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn));
+  KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn, turn.seen));
   turn.is_stored.store(true);
   num_turns_.fetch_add(1, std::memory_order_relaxed);
   memory_.NoteTurn(turn.unembedded, turn.turn);

@@ -61,6 +61,8 @@ struct SessionTurn {
   bool is_kept = false;
   std::atomic<bool> is_stored{false};  // with its answer
   std::shared_ptr<void> lock;
+  // What other gateways had added when it was read; nothing before that.
+  std::optional<log::SharedTurns::Seen> seen = {};
   log::SessionLog::Place place() const { return {.tenant = tenant, .key = ask.key}; }
 };
 
@@ -81,6 +83,7 @@ class Sessions {
  public:
   struct Options {
     store::meta::TurnStore* turns = nullptr;  // null: none are kept
+    log::SharedTurns* shared = nullptr;       // null: no other gateway has them
     window::Settings window = {};
     int wait_seconds_max = 60;
     summary::SummaryPrompt prompt = {};
@@ -93,7 +96,7 @@ class Sessions {
   };
   // The turn store must outlive it.
   explicit Sessions(const Options& options)
-      : options_(options), log_(options.turns), memory_(options.memory) {}
+      : options_(options), log_(options.turns, options.shared), memory_(options.memory) {}
 
   bool keeps() const { return log_.keeps(); }
   // Call it once the model has loaded.

@@ -61,6 +61,7 @@ void CountTiers(const RequestRecord& record, TokenMetrics& tokens) {
     add(TokenTier::kGpu, record.tiers->device);
     add(TokenTier::kRam, record.tiers->host);
     add(TokenTier::kDisk, record.tiers->disk);
+    add(TokenTier::kShared, record.tiers->shared);
   }
   add(TokenTier::kCompute, rest);
 }

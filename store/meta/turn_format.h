@@ -41,7 +41,7 @@ struct Turn {
   // SHA-256 of the turn's content in the form that the caller compares. It finds the turn again
   // from what an agent sends back of it. Absent means that it cannot be found this way.
   std::optional<PrefixDigest> content;
-  // The store sets these two.
+  // The store sets these two, the latter only if it is 0.
   uint64_t order = 0;      // increases from turn to turn over all tenants; never reused
   int64_t created_us = 0;  // microseconds since 1970
   friend bool operator==(const Turn&, const Turn&) = default;

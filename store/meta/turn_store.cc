@@ -278,7 +278,7 @@ class TurnStore::Addition {
     }
     // The order is never reused, even if the write fails, because parts may have reached the disk.
     turn.order = store_.totals_.next_order++;
-    turn.created_us = store_.NowUs();
+    if (turn.created_us == 0) turn.created_us = store_.NowUs();
     if (turn.parent.empty()) conversation = turn.order;
     if (orders_.empty()) {
       conversation_ = conversation;

@@ -72,9 +72,9 @@ class TurnStore {
   TurnStore& operator=(const TurnStore&) = delete;
 
   // Durable on return: against a process crash, and with store.sync against power loss. Sets
-  // `order` and `created_us`. Returns kInvalidArgument for a bad field (named) or an id that is
-  // taken; kNotFound if `parent` is missing; kTooLarge if the turn or its conversation would not
-  // fit; kUnsupported if turns are switched off.
+  // `order`, and `created_us` unless it is set. Returns kInvalidArgument for a bad field (named) or
+  // an id that is taken; kNotFound if `parent` is missing; kTooLarge if the turn or its
+  // conversation would not fit; kUnsupported if turns are switched off.
   Result<void> Append(Turn turn);
   // The same for turns of one conversation, all of them or none; each one's parent is stored, or
   // stands before it.

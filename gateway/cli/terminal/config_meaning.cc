@@ -118,6 +118,11 @@ std::vector<std::string> ConfigMeaning(const config::Config& config,
                                                   Size(config.store.disk_cache_bytes),
                                                   Shown(args.data_dir.string(), kColumns))
                                     : "tier disk: none, KV ends with the process");
+  if (!config.store.shared.empty()) {
+    lines.push_back(fmt::format("tier shared: {}, at most {} of KV a day",
+                                Shown(config.store.shared, kColumns),
+                                Size(config.store.shared_write_budget_bytes)));
+  }
   return lines;
 }
 

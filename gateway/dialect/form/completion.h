@@ -235,6 +235,7 @@ struct CompletionStats {
   int64_t num_device_tokens = 0;
   int64_t num_host_tokens = 0;
   int64_t num_disk_tokens = 0;
+  int64_t num_shared_tokens = 0;
   BlockHash last_stored_block = {};  // as in engine::RequestStats; 0 if there are several answers
   double queue_seconds = 0;
   double restore_seconds = 0;

@@ -130,6 +130,7 @@ void WriteExplain(const form::CompletionStats& stats, std::string_view request_i
   json.Key("device").Integer(stats.num_device_tokens);
   json.Key("host").Integer(stats.num_host_tokens);
   json.Key("disk").Integer(stats.num_disk_tokens);
+  json.Key("shared").Integer(stats.num_shared_tokens);
   json.EndObject();
   // The hit is a prefix, so it covers the segments in order.
   json.Key("attribution").BeginArray();

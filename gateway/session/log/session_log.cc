@@ -43,9 +43,7 @@ std::string_view ResponseOf(std::string_view id) {
 bool IsConversation(std::string_view key) {
   return key.starts_with(dialect::responses::kConversationPrefix);
 }
-bool IsResponse(std::string_view key) {
-  return key.starts_with(dialect::form::kResponsePrefix);
-}
+bool IsResponse(std::string_view key) { return key.starts_with(dialect::form::kResponsePrefix); }
 
 // The list of the turn store that a session's entries stand in. Stored responses stand in none, so
 // that a conversation's newest entry is none of the responses in it.
@@ -82,6 +80,19 @@ Result<LoggedTurn> ReadTurn(Dialect dialect, const Turn& stored) {
   KVGATE_TRY(LoggedTurn turn, IsKept(stored) ? FromKept(stored) : FromStored(dialect, stored));
   if (IsRoot(turn.parent)) turn.parent.clear();
   return turn;
+}
+
+// The newest turn for all gateways; where some were made without the shared store, the order in
+// which they came here is another one.
+Result<std::optional<LoggedTurn>> SharedHead(const store::meta::TurnStore& turns,
+                                             const SharedTurns& shared, std::string_view tenant,
+                                             const SessionLog::Root& root) {
+  const std::string last = shared.LastOf({.tenant = tenant, .root = RootIdOf(root.key)});
+  if (last.empty() || IsRoot(last)) return std::optional<LoggedTurn>();
+  const Result<Turn> turn = turns.Get(tenant, last);
+  if (!turn) return std::optional<LoggedTurn>();
+  KVGATE_TRY(LoggedTurn head, ReadTurn(root.dialect, *turn));
+  return std::optional<LoggedTurn>(std::move(head));
 }
 
 // Entries of earlier versions do not say how many turns there are up to them.
@@ -131,8 +142,47 @@ Error SessionLog::NotKept() {
                    "x-kvgate-session");
 }
 
+SharedTurns::Seen SessionLog::SeenOf(const Place& place) const {
+  if (shared_ == nullptr) return 0;
+  return shared_->SeenOf({.tenant = place.tenant, .root = RootIdOf(place.key)});
+}
+
+void SessionLog::Refresh(std::string_view tenant, std::string_view id) const {
+  if (shared_ == nullptr) return;
+  const std::string root = shared_->RootOf(tenant, id);
+  if (IsRoot(root)) shared_->Refresh({.tenant = tenant, .root = root});
+}
+
+Result<void> SessionLog::Write(std::string_view tenant, std::string_view root,
+                               std::vector<Turn> turns, std::optional<SharedTurns::Seen> seen) {
+  if (shared_ == nullptr) return turns_->AppendAll(std::move(turns));
+  return shared_->Append({.tenant = tenant, .root = root}, std::move(turns), seen);
+}
+
+// Its parent says in which tree it is. A tree without a root, of an earlier version, is not shared.
+Result<void> SessionLog::WriteBehind(Turn entry) {
+  if (shared_ == nullptr) return turns_->Append(std::move(entry));
+  const std::string root = shared_->RootOf(entry.tenant, entry.parent);
+  if (!IsRoot(root)) return turns_->Append(std::move(entry));
+  const std::string tenant = entry.tenant;
+  std::vector<Turn> turns;
+  turns.push_back(std::move(entry));
+  return Write(tenant, root, std::move(turns));
+}
+
+Result<void> SessionLog::Erase(std::string_view tenant, std::string_view root,
+                               std::string_view id) {
+  if (shared_ == nullptr) return turns_->Delete(tenant, id);
+  return shared_->Delete({.tenant = tenant, .root = root}, id);
+}
+
 Result<SessionLog::Root> SessionLog::Find(const Place& place) const {
   if (turns_ == nullptr) return Missing(place.key);
+  if (shared_ != nullptr && !IsMintedKey(place.key)) {
+    shared_->Refresh({.tenant = place.tenant, .root = RootIdOf(place.key)});
+  } else {
+    Refresh(place.tenant, place.key);
+  }
   const Result<Turn> turn = turns_->Get(place.tenant, RootIdOf(place.key));
   if (turn) return ReadRoot(*turn);
   if (turn.error().code != ErrorCode::kNotFound) return turn.error();
@@ -174,7 +224,10 @@ Result<std::optional<LoggedTurn>> SessionLog::Head(const Place& place, const Roo
     KVGATE_TRY(const std::string newest, NewestAfter(place.tenant, root.turn));
     KVGATE_TRY(const Turn turn, turns_->Get(place.tenant, newest));
     KVGATE_TRY(head, ReadTurn(root.dialect, turn));
-  } else {
+  } else if (shared_ != nullptr) {
+    KVGATE_TRY(head, SharedHead(*turns_, *shared_, place.tenant, root));
+  }
+  if (!head && root.turn.empty()) {
     // Where the session was made of what was there before, its root may be the newest entry.
     KVGATE_TRY(const store::meta::TurnPage page,
                turns_->List({.tenant = place.tenant, .conversation_of = root.anchor, .limit = 2}));
@@ -225,15 +278,25 @@ Result<std::vector<LoggedTurn>> SessionLog::Load(const Place& place, const Root&
   return turns;
 }
 
-Result<void> SessionLog::Append(const Place& place, Dialect dialect, const LoggedTurn& turn) {
+Result<void> SessionLog::Append(const Place& place, Dialect dialect, const LoggedTurn& turn,
+                                std::optional<SharedTurns::Seen> seen) {
   if (!keeps()) return NotKept();
   if (IsMintedKey(place.key)) return AppendEvent(place, turn);
-  const Result<Root> root = Find(place);
+  const Result<Turn> root = turns_->Get(place.tenant, RootIdOf(place.key));
   if (!root && root.error().code != ErrorCode::kNotFound) return root.error();
   std::vector<Turn> turns;
   if (!root) turns.push_back(RootTurn(place, dialect));
   turns.push_back(StoredTurn(place, turn));
-  return turns_->AppendAll(std::move(turns));
+  const Result<void> added = Write(place.tenant, RootIdOf(place.key), std::move(turns), seen);
+  if (added || added.error().code != ErrorCode::kCancelled) return added;
+  Error error = MakeError(
+      ErrorCode::kUnavailable, dialect::form::kSessionSource,
+      fmt::format("Session '{}' has gone on at another gateway since this request began, so that "
+                  "its turn is not kept. Look at what it says there and send this one again.",
+                  place.key.substr(0, kKeyBytesMax)),
+      "x-kvgate-session");
+  error.retryable = true;
+  return error;
 }
 
 // It stands where later requests look for it: behind the response, or at the conversation's end.
@@ -255,7 +318,7 @@ Result<void> SessionLog::AppendEvent(const Place& place, const LoggedTurn& event
   while (turns_->Get(place.tenant, EventIdOf(response, number))) ++number;
   entry.id = EventIdOf(response, number);
   entry.session.clear();
-  return turns_->Append(std::move(entry));
+  return WriteBehind(std::move(entry));
 }
 
 Result<void> SessionLog::AppendKept(const Place& place, Turn entry, bool follows_events) {
@@ -266,16 +329,17 @@ Result<void> SessionLog::AppendKept(const Place& place, Turn entry, bool follows
         follows_events && IsResponse(response)) {
       KVGATE_TRY(entry.parent, NewestAfter(place.tenant, std::string(response)));
     }
-    return turns_->Append(std::move(entry));
+    return WriteBehind(std::move(entry));
   }
   std::vector<Turn> turns = {RootTurn(place, Dialect::kResponses)};
   entry.parent = turns.front().id;
   turns.push_back(std::move(entry));
-  return turns_->AppendAll(std::move(turns));
+  return Write(place.tenant, RootIdOf(place.key), std::move(turns));
 }
 
 Result<std::string> SessionLog::Tip(const Place& place) const {
   if (turns_ == nullptr || !IsConversation(place.key)) return Missing(place.key);
+  Refresh(place.tenant, place.key);
   KVGATE_TRY(store::meta::TurnPage page,
              turns_->List({.tenant = place.tenant, .session = ListOf(place.key), .limit = 1}));
   if (page.turns.empty()) return Missing(place.key);
@@ -288,7 +352,7 @@ Result<void> SessionLog::AppendAtTip(const Place& place, const MakeEntry& make) 
   KVGATE_TRY(const std::string tip, Tip(place));
   KVGATE_TRY(Turn entry, make(tip));
   entry.parent = tip;
-  return turns_->Append(std::move(entry));
+  return WriteBehind(std::move(entry));
 }
 
 Result<void> SessionLog::RemoveIfEmpty(std::string_view tenant, std::string_view root_id) {
@@ -296,28 +360,44 @@ Result<void> SessionLog::RemoveIfEmpty(std::string_view tenant, std::string_view
   if (!page && page.error().code == ErrorCode::kNotFound) return {};
   if (!page) return page.error();
   if (page->turns.size() != 1 || !IsRoot(page->turns.front().id)) return {};
-  return turns_->Delete(tenant, root_id);
+  return Erase(tenant, root_id, root_id);
 }
 
 Result<void> SessionLog::RemoveKept(std::string_view tenant, std::string_view id) {
   if (turns_ == nullptr) return Missing(id);
   KVGATE_TRY(const Root root, Find({.tenant = tenant, .key = id}));
   KVGATE_TRY(std::string newest, NewestAfter(tenant, id));
+  const std::string root_id = RootIdOf(root.key);
   // The newest event first, so that after a kill those that are left are found.
   while (newest != id) {
-    KVGATE_TRY_VOID(turns_->Delete(tenant, newest));
+    KVGATE_TRY_VOID(Erase(tenant, root_id, newest));
     KVGATE_TRY(newest, NewestAfter(tenant, id));
   }
-  KVGATE_TRY_VOID(turns_->Delete(tenant, id));
-  return RemoveIfEmpty(tenant, RootIdOf(root.key));
+  KVGATE_TRY_VOID(Erase(tenant, root_id, id));
+  return RemoveIfEmpty(tenant, root_id);
 }
 
 Result<void> SessionLog::RemoveConversation(const Place& place) {
   const std::lock_guard lock(mutex_);
   KVGATE_TRY([[maybe_unused]] const std::string tip, Tip(place));
+  if (shared_ != nullptr) KVGATE_TRY_VOID(EraseListed(place));
   KVGATE_TRY([[maybe_unused]] const uint64_t num_turns,
              turns_->PurgeSession(place.tenant, ListOf(place.key)));
   return RemoveIfEmpty(place.tenant, RootIdOf(place.key));
+}
+
+// Deletes the entries of a conversation everywhere, one by one.
+Result<void> SessionLog::EraseListed(const Place& place) {
+  for (bool has_more = true; has_more;) {
+    KVGATE_TRY(
+        const store::meta::TurnPage page,
+        turns_->List({.tenant = place.tenant, .session = ListOf(place.key), .limit = kPageTurns}));
+    has_more = page.has_more;
+    for (const Turn& turn : page.turns) {
+      KVGATE_TRY_VOID(Erase(place.tenant, RootIdOf(place.key), turn.id));
+    }
+  }
+  return {};
 }
 
 Result<void> SessionLog::Create(const CreateArgs& args) {
@@ -346,7 +426,7 @@ Result<void> SessionLog::Create(const CreateArgs& args) {
     new_ids.emplace(turn.id, copy.id);
     turns.push_back(StoredTurn(args.place, copy));
   }
-  return turns_->AppendAll(std::move(turns));
+  return Write(args.place.tenant, RootIdOf(args.place.key), std::move(turns));
 }
 
 Result<SessionLog::Page> SessionLog::List(std::string_view tenant, size_t limit,
@@ -400,6 +480,10 @@ Result<std::vector<LoggedTurn>> SessionLog::All(const Place& place, const Root& 
 Result<void> SessionLog::Remove(const Place& place) {
   KVGATE_TRY(const Root root, Find(place));
   const std::lock_guard lock(mutex_);
+  const std::string root_id = RootIdOf(root.key);
+  if (shared_ != nullptr && turns_->Get(place.tenant, root_id)) {
+    return shared_->Purge({.tenant = place.tenant, .root = root_id});
+  }
   const Result<uint64_t> purged = turns_->PurgeConversation(place.tenant, root.anchor);
   if (!purged && purged.error().code == ErrorCode::kNotFound) return Missing(place.key);
   return purged ? Result<void>() : purged.error();

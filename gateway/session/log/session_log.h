@@ -2,7 +2,9 @@
 // changed, only added. Its newest turn is its head. Tenants share nothing, and space, age and
 // sealing are the turn store's. Stored responses and conversations are sessions too, whose keys are
 // the id of the first response and that of the conversation; their stores write the entries, which
-// are read here (kept_turn.h). Thread-safe; it waits for the disk, so it is called on workers.
+// are read here (kept_turn.h). Where gateways share their turns (shared_turns.h), what others added
+// is taken in before a session is looked up. Thread-safe; it waits for the disk, so it is called on
+// workers.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 
 #include "base/result.h"
 #include "gateway/session/log/logged_turn.h"
+#include "gateway/session/log/shared_turns.h"
 #include "store/meta/turn_store.h"
 
 namespace kvgate::session::log {
@@ -30,8 +33,10 @@ bool IsMintedKey(std::string_view key);
 
 class SessionLog {
  public:
-  // `turns` may be null, in which case nothing is kept. It must outlive this object.
-  explicit SessionLog(store::meta::TurnStore* turns) : turns_(turns) {}
+  // `turns` may be null, in which case nothing is kept; `shared` may be, if no other gateway has
+  // them. Both outlive this object.
+  explicit SessionLog(store::meta::TurnStore* turns, SharedTurns* shared = nullptr)
+      : turns_(turns), shared_(turns != nullptr ? shared : nullptr) {}
 
   bool keeps() const { return turns_ != nullptr && turns_->enabled(); }
   // The error for a request that needs a log where none is kept.
@@ -64,10 +69,17 @@ class SessionLog {
   Result<std::vector<LoggedTurn>> Load(const Place& place, const Root& root, std::string_view id,
                                        Reach reach) const;
 
+  // How much other gateways had added to a session when it was looked up last.
+  SharedTurns::Seen SeenOf(const Place& place) const;
+  // Takes in what other gateways have made of a stored response or a conversation.
+  void Refresh(std::string_view tenant, std::string_view id) const;
+
   // Durable on return, whole or not at all. Creates the session if there is none. The turn's parent
-  // must be there, or empty. To a stored response or a conversation only events are added this way,
-  // with kCancelled if another entry came behind the parent meanwhile.
-  Result<void> Append(const Place& place, Dialect dialect, const LoggedTurn& turn);
+  // must be there, or empty. With `seen`, returns kUnavailable (409) if other gateways have added
+  // to it since. To a stored response or a conversation only events are added this way, with
+  // kCancelled if another entry came behind the parent meanwhile.
+  Result<void> Append(const Place& place, Dialect dialect, const LoggedTurn& turn,
+                      std::optional<SharedTurns::Seen> seen = std::nullopt);
   // The same for an entry of a stored response or a conversation, as its store wrote it: without a
   // parent it begins the session of that key. With `follows_events` it goes on from what was added
   // behind its parent meanwhile. Returns kInvalidArgument for a taken id.
@@ -107,11 +119,19 @@ class SessionLog {
 
  private:
   Result<void> AppendEvent(const Place& place, const LoggedTurn& event);
+  // Adds turns to the tree with that root, and deletes one of them.
+  Result<void> Write(std::string_view tenant, std::string_view root,
+                     std::vector<store::meta::Turn> turns,
+                     std::optional<SharedTurns::Seen> seen = std::nullopt);
+  Result<void> WriteBehind(store::meta::Turn entry);
+  Result<void> Erase(std::string_view tenant, std::string_view root, std::string_view id);
+  Result<void> EraseListed(const Place& place);
   // Deletes the session if no entry but its root is left.
   Result<void> RemoveIfEmpty(std::string_view tenant, std::string_view root_id);
 
   store::meta::TurnStore* const turns_;
-  std::mutex mutex_;  // held while a conversation is added to or deleted
+  SharedTurns* const shared_;  // null: no other gateway has the turns
+  std::mutex mutex_;           // held while a conversation is added to or deleted
 };
 
 // The turns without entries that say nothing and are no events; others go on from what is before.

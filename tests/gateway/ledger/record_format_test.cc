@@ -62,7 +62,9 @@ void AddPreparation(std::mt19937& random, RequestRecord& record) {
   }
   if (random() % 2 == 0) record.timings.tpot_us = number();
   if (random() % 2 == 0) record.timings.itl_us_max = number();
-  if (random() % 2 == 0) record.tiers = TierTokens{.device = number(), .computed = number()};
+  if (random() % 2 == 0) {
+    record.tiers = TierTokens{.device = number(), .shared = number(), .computed = number()};
+  }
   record.is_estimated = random() % 2 == 0;
 }
 
@@ -195,7 +197,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 10;
+  bytes.front() = 11;
   EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
   // Version 4 is this form without held lines.
@@ -208,7 +210,7 @@ TEST(RecordFormatTest, ANamedPromptCameWithVersionNine) {
   RequestRecord record;
   record.id = "id1";
   const std::string without = EncodeRecord(record, Ring());
-  EXPECT_EQ(without.front(), 9);
+  EXPECT_EQ(without.front(), 10);
   std::string older = without;
   older.front() = 8;
   const auto decoded = DecodeRecord(older, Ring());
@@ -218,6 +220,20 @@ TEST(RecordFormatTest, ANamedPromptCameWithVersionNine) {
   record.prompt_name = "support";
   record.prompt_version = "3";
   EXPECT_EQ(PromptVersionOf(*DecodeRecord(EncodeRecord(record, Ring()), Ring())), "support@3");
+}
+
+TEST(RecordFormatTest, TheSharedStoreCameWithVersionTen) {
+  RequestRecord record;
+  record.tiers = TierTokens{.disk = 3, .shared = 2, .computed = 4};
+  std::string bytes = EncodeRecord(record, Ring());
+  EXPECT_EQ(DecodeRecord(bytes, Ring())->tiers, record.tiers);
+  // Version 9 ended with the computed ones; zigzag of 2 is 4. The number of segments stands behind.
+  bytes.front() = 9;
+  EXPECT_EQ(bytes[bytes.size() - sizeof(uint64_t) - 1], 4);
+  bytes.erase(bytes.size() - sizeof(uint64_t) - 1, 1);
+  const auto older = DecodeRecord(bytes, Ring());
+  ASSERT_TRUE(older);
+  EXPECT_EQ(older->tiers, (TierTokens{.disk = 3, .computed = 4}));
 }
 
 TEST(RecordFormatTest, ACostOfVersionSixIsTheDirectOneToo) {

@@ -15,7 +15,7 @@ class LocalEngineTest : public testing::Test {
  protected:
   LocalEngineTest() { EXPECT_TRUE(machine::ResolveDevice(config_)); }
   Result<std::unique_ptr<local::LocalProvider>> Provide() {
-    auto opened = LocalEngine::Open(config_, tier_);
+    auto opened = LocalEngine::Open(config_, tier_, nullptr);
     EXPECT_TRUE(opened) << opened.error().ToString();
     engine_ = std::move(*opened);
     return engine_->MakeProvider(config_, nullptr);
@@ -36,7 +36,7 @@ TEST_F(LocalEngineTest, TheNamedModelIsLoadedAndNamedAfterItself) {
 
 TEST_F(LocalEngineTest, AMissingModelIsNamed) {
   config_.engine.model = (temporary_.path() / "missing.gguf").string();
-  const auto opened = LocalEngine::Open(config_, tier_);
+  const auto opened = LocalEngine::Open(config_, tier_, nullptr);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::kNotFound);
   EXPECT_NE(opened.error().detail.find("missing.gguf"), std::string::npos);
@@ -44,7 +44,7 @@ TEST_F(LocalEngineTest, AMissingModelIsNamed) {
 
 TEST_F(LocalEngineTest, ADamagedModelIsRefused) {
   std::ofstream(config_.engine.model, std::ios::binary | std::ios::trunc) << "GGUF, and no more";
-  EXPECT_FALSE(LocalEngine::Open(config_, tier_));
+  EXPECT_FALSE(LocalEngine::Open(config_, tier_, nullptr));
 }
 
 TEST_F(LocalEngineTest, AChatTemplateIsAFileOrABuiltInFormat) {

@@ -1,0 +1,48 @@
+// SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
+// the KV blocks in it with the budget of writing them, and the logs of sessions.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/seal.h"
+#include "engine/tier/write_admission.h"
+#include "gateway/config/config.h"
+#include "store/remote/resp_client.h"
+#include "store/shared/shared_block_store.h"
+#include "store/shared/shared_logs.h"
+
+namespace kvgate::runtime {
+
+class SharedTier {
+ public:
+  // Connects nowhere yet; a server that does not answer keeps nothing from starting. Returns null
+  // if the configuration names no store. The keyring, which may be null, outlives it; without one
+  // the secrets are those of store.secret_env. Fails with kInvalidArgument, naming the key, if a
+  // value cannot be used or there is no secret.
+  static Result<std::unique_ptr<SharedTier>> Open(const config::Config& config,
+                                                  const Keyring* keyring);
+
+  store::shared::SharedBlockStore& blocks() { return *blocks_; }
+  store::shared::SharedLogs& logs() { return *logs_; }
+  const std::shared_ptr<tier::WriteAdmission>& write_admission() const { return admission_; }
+
+ private:
+  SharedTier() = default;
+
+  std::unique_ptr<Keyring> own_keyring_;  // null if the data directory has one
+  std::unique_ptr<store::remote::RespClient> client_;
+  std::unique_ptr<store::shared::SharedBlockStore> blocks_;
+  std::unique_ptr<store::shared::SharedLogs> logs_;
+  std::shared_ptr<tier::WriteAdmission> admission_;
+};
+
+// Asks the configuration's shared store who it is and says so, with what is to be changed there.
+// Waits at most a second. Errors as for Open, and as RespClient::Call.
+Result<std::string> DescribeSharedStore(const config::StoreConfig& config);
+
+// Returns what the client of the configuration's shared store is given. Errors as for Open.
+Result<store::remote::RespOptions> ToRespOptions(const config::StoreConfig& config);
+
+}  // namespace kvgate::runtime

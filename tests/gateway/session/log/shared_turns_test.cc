@@ -1,0 +1,247 @@
+// Two gateways' session logs over one shared store: what one of them says the other reads, one of
+// two writers wins, and nothing that was acknowledged is lost while the store comes and goes.
+#include "gateway/session/log/shared_turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "gateway/session/log/history.h"
+#include "gateway/session/log/session_log.h"
+#include "tests/gateway/service/kept_responses.h"
+#include "tests/gateway/session/session_turns.h"
+#include "tests/store/memory_meta_store.h"
+#include "tests/store/shared/memory_client.h"
+
+namespace kvgate::session::log {
+namespace {
+
+using store::shared::MemoryClient;
+using store::shared::MemoryServer;
+using store::shared::SharedLogs;
+using test::TurnOf;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
+
+const SessionLog::Place kPlace{.tenant = "t", .key = "k"};
+
+struct Gateway {
+  Gateway(MemoryServer& server, const Keyring& ring) : client(server), logs({}, client, ring) {
+    Restart();
+  }
+  // What was in memory is gone.
+  void Restart() {
+    log.reset();
+    shared.reset();
+    turns.reset();
+    turns = test::OpenTurns(meta);
+    shared = std::make_unique<SharedTurns>(*turns, logs);
+    log = std::make_unique<SessionLog>(turns.get(), shared.get());
+  }
+  Result<void> Add(int number, const std::string& text, std::string parent = {},
+                   std::optional<SharedTurns::Seen> seen = std::nullopt) {
+    LoggedTurn turn = TurnOf(number, {text});
+    turn.parent = parent;
+    return log->Append(kPlace, Dialect::kChatCompletions, turn, seen);
+  }
+  // The ids of all turns of the session, in the order in which they stand here.
+  std::vector<std::string> Ids(const SessionLog::Place& place = kPlace) {
+    std::vector<std::string> ids;
+    const auto root = log->Find(place);
+    if (!root) return ids;
+    const auto all = log->All(place, *root);
+    EXPECT_TRUE(all) << all.error().ToString();
+    for (const LoggedTurn& turn : *all) ids.push_back(turn.id);
+    return ids;
+  }
+
+  store::MemoryMetaStore meta;
+  MemoryClient client;
+  SharedLogs logs;
+  std::unique_ptr<store::meta::TurnStore> turns;
+  std::unique_ptr<SharedTurns> shared;
+  std::unique_ptr<SessionLog> log;
+};
+
+class SharedTurnsTest : public ::testing::Test {
+ protected:
+  MemoryServer server_;
+  const std::unique_ptr<Keyring> ring_ = Keyring::Generate();
+  Gateway a_{server_, *ring_};
+  Gateway b_{server_, *ring_};
+};
+
+TEST_F(SharedTurnsTest, ASessionGoesOnAtAnyGateway) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  ASSERT_TRUE(b_.Add(2, "b", "turn_1"));
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+  ASSERT_TRUE(a_.Add(3, "c", "turn_2"));
+  const auto root = b_.log->Find(kPlace);
+  ASSERT_TRUE(root);
+  const auto head = b_.log->Head(kPlace, *root);
+  ASSERT_TRUE(head && *head);
+  EXPECT_EQ((*head)->id, "turn_3");
+  const auto branch = b_.log->Load(kPlace, *root, "turn_3", SessionLog::Reach::kBranch);
+  ASSERT_TRUE(branch);
+  EXPECT_THAT(test::SaidOf(HistoryOf(*branch).messages),
+              ElementsAre("a", "A1", "b", "A2", "c", "A3"));
+  // Of another tenant there is nothing.
+  EXPECT_FALSE(b_.log->Find({.tenant = "u", .key = "k"}));
+}
+
+TEST_F(SharedTurnsTest, OfTwoWritersTheSlowerOneIsRefusedAndKeepsNothing) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  const auto seen_a = a_.log->SeenOf(kPlace);
+  const auto seen_b = b_.log->SeenOf(kPlace);
+  ASSERT_TRUE(b_.Add(2, "of b", "turn_1", seen_b));
+  const Result<void> slower = a_.Add(3, "of a", "turn_1", seen_a);
+  ASSERT_FALSE(slower);
+  EXPECT_EQ(slower.error().source, dialect::form::kSessionSource);  // a 409
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1", "turn_2"));
+  // Once it has read what was said, it is its turn.
+  ASSERT_TRUE(a_.Add(3, "of a", "turn_2", a_.log->SeenOf(kPlace)));
+}
+
+TEST_F(SharedTurnsTest, TwoThatCreateASessionAtOnceAreTwoWriters) {
+  EXPECT_FALSE(a_.log->Find(kPlace));
+  EXPECT_FALSE(b_.log->Find(kPlace));
+  ASSERT_TRUE(a_.Add(1, "of a", "", a_.log->SeenOf(kPlace)));
+  EXPECT_FALSE(b_.Add(2, "of b", "", SharedTurns::Seen{0}));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+}
+
+TEST_F(SharedTurnsTest, EventsOfItsOwnRefuseNobodysTurn) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  (void)a_.Ids();
+  const auto seen = a_.log->SeenOf(kPlace);
+  ASSERT_TRUE(a_.Add(2, "an event", "turn_1"));
+  EXPECT_TRUE(a_.Add(3, "a turn", "turn_2", seen));
+}
+
+TEST_F(SharedTurnsTest, WithoutTheStoreEachGoesOnAloneAndLaterAllIsEverywhere) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  a_.client.is_down = b_.client.is_down = true;
+  ASSERT_TRUE(a_.Add(2, "of a", "turn_1"));
+  ASSERT_TRUE(b_.Add(3, "of b", "turn_1"));
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+  b_.Restart();
+  a_.client.is_down = b_.client.is_down = false;
+  const std::vector<std::string> all = {"turn_1", "turn_2", "turn_3"};
+  (void)a_.Ids();
+  EXPECT_THAT(b_.Ids(), UnorderedElementsAreArray(all));
+  EXPECT_THAT(a_.Ids(), UnorderedElementsAreArray(all));
+  // They agree which of both is the newest.
+  const auto head_of = [](Gateway& gateway) {
+    const auto root = gateway.log->Find(kPlace);
+    const auto head = gateway.log->Head(kPlace, *root);
+    return head && *head ? (*head)->id : std::string();
+  };
+  EXPECT_EQ(head_of(a_), head_of(b_));
+}
+
+TEST_F(SharedTurnsTest, AnAnswerThatIsLostStoresNothingTwice) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  a_.client.loses_answers = true;
+  ASSERT_TRUE(a_.Add(2, "b", "turn_1"));  // it is there, and a_ does not know
+  a_.client.loses_answers = false;
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1", "turn_2"));
+}
+
+// As a client does whose connection is closed before the answer comes.
+TEST_F(SharedTurnsTest, AnAdditionThatIsCarriedOutTwiceIsOne) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  (void)a_.Ids();
+  a_.client.repeats = true;
+  ASSERT_TRUE(a_.Add(2, "b", "turn_1", a_.log->SeenOf(kPlace)));
+  ASSERT_TRUE(a_.Add(3, "c", "turn_2", a_.log->SeenOf(kPlace)));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1", "turn_2", "turn_3"));
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2", "turn_3"));
+}
+
+TEST_F(SharedTurnsTest, AStoreThatForgetsIsFilledAgain) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  ASSERT_TRUE(a_.Add(2, "b", "turn_1"));
+  server_.Flush();
+  EXPECT_THAT(b_.Ids(), ElementsAre());
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1", "turn_2"));
+}
+
+TEST_F(SharedTurnsTest, WhatIsRemovedIsGoneEverywhereAndTheKeyIsFree) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  b_.client.is_down = true;
+  EXPECT_EQ(b_.log->Remove(kPlace).error().code, ErrorCode::kUnavailable);
+  b_.client.is_down = false;
+  ASSERT_TRUE(b_.log->Remove(kPlace));
+  EXPECT_THAT(b_.Ids(), ElementsAre());
+  EXPECT_THAT(a_.Ids(), ElementsAre());
+  EXPECT_FALSE(a_.log->Find(kPlace));
+  ASSERT_TRUE(a_.Add(2, "anew", "", a_.log->SeenOf(kPlace)));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_2"));
+  a_.Restart();
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_2"));
+}
+
+TEST_F(SharedTurnsTest, StoredResponsesAreFoundByTheirIds) {
+  const auto entry = [](std::string id, std::string parent) {
+    return store::meta::Turn{.id = std::move(id),
+                             .parent = std::move(parent),
+                             .tenant = "t",
+                             .items = {{.role = "x", .payload = "{}"}}};
+  };
+  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = "resp_1"}, entry("resp_1", "")));
+  b_.log->Refresh("t", "resp_1");
+  EXPECT_TRUE(b_.turns->Get("t", "resp_1"));
+  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = "resp_2"}, entry("resp_2", "resp_1")));
+  a_.log->Refresh("t", "resp_2");
+  EXPECT_EQ(a_.turns->Get("t", "resp_2")->parent, "resp_1");
+  // Both may go on from the same one: these are branches.
+  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = "resp_3"}, entry("resp_3", "resp_1")));
+  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = "resp_4"}, entry("resp_4", "resp_1")));
+  a_.log->Refresh("t", "resp_4");
+  EXPECT_TRUE(a_.turns->Get("t", "resp_4"));
+  EXPECT_FALSE(a_.turns->Get("u", "resp_4"));
+}
+
+// Random turns at both, with stores that go, forget and lose answers, and gateways that restart.
+// What was acknowledged is at both in the end, and of two turns behind one head one is there.
+TEST_F(SharedTurnsTest, WhateverHappensNoAcknowledgedTurnIsLost) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    MemoryServer server;
+    Gateway gateways[] = {{server, *ring_}, {server, *ring_}};
+    std::mt19937 random(seed);
+    std::vector<std::string> acknowledged;
+    for (int number = 1; number <= 60; ++number) {
+      Gateway& gateway = gateways[random() % 2];
+      const uint32_t event = random() % 12;
+      if (event == 0) gateway.Restart();
+      if (event == 1) gateway.client.is_down = !gateway.client.is_down;
+      if (event == 2) gateway.client.loses_answers = !gateway.client.loses_answers;
+      if (event == 3) server.Flush();
+      const std::vector<std::string> ids = gateway.Ids();
+      const bool added =
+          gateway.Add(number, "x", ids.empty() ? "" : ids.back(), gateway.log->SeenOf(kPlace))
+              .has_value();
+      if (added) acknowledged.push_back("turn_" + std::to_string(number));
+    }
+    for (Gateway& gateway : gateways) {
+      gateway.client.is_down = gateway.client.loses_answers = false;
+      (void)gateway.Ids();
+    }
+    for (Gateway& gateway : gateways) {
+      EXPECT_THAT(gateway.Ids(), ::testing::IsSupersetOf(acknowledged)) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::session::log

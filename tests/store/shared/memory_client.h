@@ -1,0 +1,129 @@
+// A server of the Redis protocol in memory, for tests of what stands on RespClient: the commands
+// and scripts that are used, with switches for what a server may do. The real one's tests are those
+// of resp_client.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store/remote/resp_client.h"
+
+namespace kvgate::store::shared {
+
+// What several clients see.
+struct MemoryServer {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> values;
+  std::map<std::string, std::vector<std::string>, std::less<>> lists;
+
+  void Flush() {
+    const std::lock_guard lock(mutex);
+    values.clear();
+    lists.clear();
+  }
+};
+
+class MemoryClient final : public remote::RespClient {
+ public:
+  explicit MemoryClient(MemoryServer& server) : server_(server) {}
+
+  std::vector<std::string> said;  // the commands without what follows
+  std::atomic<bool> is_down{false};
+  std::atomic<bool> is_full{false};        // takes no values
+  std::atomic<bool> loses_answers{false};  // carries out, and then fails
+  std::atomic<bool> repeats{false};        // carries out each command twice
+
+  Result<std::vector<remote::RespReply>> Call(std::span<const remote::RespCommand> commands,
+                                              TimePoint) override {
+    const auto down = MakeError(ErrorCode::kUnavailable, "memory_client", "it is down");
+    if (is_down) return down;
+    const std::lock_guard lock(server_.mutex);
+    std::vector<remote::RespReply> replies;
+    for (const remote::RespCommand& command : commands) {
+      said.push_back(std::string(command.words[0]));
+      remote::RespReply reply = Answer(command.words);
+      if (repeats) reply = Answer(command.words);
+      replies.push_back(std::move(reply));
+    }
+    if (loses_answers) return down;
+    return replies;
+  }
+  bool is_paused() const override { return is_down; }
+  remote::RespStats Stats() const override { return {}; }
+
+ private:
+  using Words = std::vector<std::string_view>;
+
+  static remote::RespReply Integer(int64_t value) {
+    return {.kind = remote::RespReply::Kind::kInteger, .integer = value};
+  }
+  static remote::RespReply Text(std::string text) {
+    return {.kind = remote::RespReply::Kind::kText, .text = std::move(text)};
+  }
+  remote::RespReply Answer(const Words& words) {
+    if (words[0] == "EVALSHA") {
+      return {.kind = remote::RespReply::Kind::kError, .text = "NOSCRIPT No matching script."};
+    }
+    if (words[0] == "EVAL") return Evaluate(words);
+    const auto found = server_.values.find(words[1]);
+    const bool is_there = found != server_.values.end();
+    if (words[0] == "EXISTS" || words[0] == "EXPIRE") return Integer(is_there ? 1 : 0);
+    if (words[0] == "GET") return is_there ? Text(found->second) : remote::RespReply();
+    if (words[0] == "DEL") {
+      if (is_there) server_.values.erase(found);
+      return Integer(is_there ? 1 : 0);
+    }
+    EXPECT_EQ(words[0], "SET");
+    if (is_full)
+      return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
+    server_.values[std::string(words[1])] = words[2];
+    return Text("OK");
+  }
+  // What the scripts of SharedLogs do: EVAL, the script, 2, both keys, the arguments.
+  remote::RespReply Evaluate(const Words& words) {
+    const std::string base_key(words[4]);
+    const auto stored = server_.values.find(base_key);
+    std::vector<std::string>& list = server_.lists[std::string(words[3])];
+    if (stored == server_.values.end()) list.clear();
+    int64_t base = 0;
+    std::string epoch;
+    if (!list.empty()) {
+      base = std::atoll(stored->second.c_str());
+      epoch = stored->second.substr(stored->second.find(':') + 1);
+    }
+    const int64_t length = base + static_cast<int64_t>(list.size());
+    const int64_t number = std::atoll(std::string(words[5]).c_str());
+    if (words[1].find("RPUSH") == std::string_view::npos) {
+      const int64_t from = std::max(number, base);
+      remote::RespReply entries{.kind = remote::RespReply::Kind::kArray};
+      for (auto i = static_cast<size_t>(from - base); i < list.size(); ++i) {
+        entries.items.push_back(Text(list[i]));
+      }
+      return {.kind = remote::RespReply::Kind::kArray,
+              .items = {Integer(length), Integer(from), entries, Text(epoch)}};
+    }
+    const auto answer = [](int64_t now, const std::string& life) {
+      return remote::RespReply{.kind = remote::RespReply::Kind::kArray,
+                               .items = {Integer(now), Text(life)}};
+    };
+    if (length != number || epoch != words[6]) return answer(-1, epoch);
+    if (epoch.empty()) epoch = words[7];
+    if (words[8] == "1") {
+      list.clear();
+      base = length;
+    }
+    for (size_t i = 10; i < words.size(); ++i) list.emplace_back(words[i]);
+    server_.values[base_key] = std::to_string(base) + ":" + epoch;
+    return answer(length + static_cast<int64_t>(words.size()) - 10, epoch);
+  }
+
+  MemoryServer& server_;
+};
+
+}  // namespace kvgate::store::shared
