@@ -156,7 +156,9 @@ class ClusterCall {
         return error;
       }
     }
-    if (!router_.Refresh(deadline_)) return failed.begin()->second;
+    std::vector<RespEndpoint> names;
+    for (const auto& [node, error] : failed_before_) names.push_back(node);
+    if (!router_.Refresh(names, deadline_)) return failed.begin()->second;
     const auto map = router_.map();
     for (const Open& open : open_) {
       const RespEndpoint node = open.node ? *open.node : NodeOf(commands_[open.index], map.get());
@@ -223,7 +225,7 @@ Result<void> ClusterRouter::Prepare(TimePoint deadline) {
     // What is known serves as well, with redirects.
     if (is_known) deadline = now + (deadline - now) / 2;
   }
-  Result<void> read = Refresh(deadline);
+  Result<void> read = Refresh({}, deadline);
   return map() == nullptr ? read : Result<void>();
 }
 
@@ -233,12 +235,15 @@ void ClusterRouter::Leave() {
   is_active_ = false;
 }
 
-Result<void> ClusterRouter::Refresh(TimePoint deadline) {
+Result<void> ClusterRouter::Refresh(std::span<const RespEndpoint> failed, TimePoint deadline) {
   std::vector<RespEndpoint> nodes;
   if (const auto known = map()) nodes = known->nodes();
   for (const RespEndpoint& seed : seeds_) {
     if (std::ranges::find(nodes, seed) == nodes.end()) nodes.push_back(seed);
   }
+  std::ranges::stable_partition(nodes, [&](const RespEndpoint& node) {
+    return std::ranges::find(failed, node) == failed.end();
+  });
   const RespCommand command{.words = {"CLUSTER", "SLOTS"}};
   std::optional<Error> last;
   for (size_t at = 0; at < nodes.size(); ++at) {

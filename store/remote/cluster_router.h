@@ -46,8 +46,9 @@ class ClusterRouter {
   std::shared_ptr<const SlotMap> map() const;
   // The slot has moved to the node.
   void Move(const SlotRedirect& moved);
-  // Asks one node after the other for the slots, until one answers.
-  Result<void> Refresh(TimePoint deadline);
+  // Asks one node after the other for the slots, until one answers; those that have just failed are
+  // asked last.
+  Result<void> Refresh(std::span<const RespEndpoint> failed, TimePoint deadline);
   ConnectionPool& pool() { return pool_; }
   const std::vector<RespEndpoint>& seeds() const { return seeds_; }
 

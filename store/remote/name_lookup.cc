@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <map>
@@ -76,7 +77,9 @@ Result<std::shared_ptr<NameLookup::Run>> NameLookup::Join(const std::string& hos
     return run.result && (!*run.result || run.ended + kFresh < now);
   });
   if (const auto found = state_->runs.find(host); found != state_->runs.end()) return found->second;
-  if (state_->runs.size() >= kHostsMax) {
+  const auto num_running = std::ranges::count_if(
+      state_->runs, [](const auto& one) { return !one.second->result.has_value(); });
+  if (static_cast<size_t>(num_running) >= kRunsMax) {
     return Failed(ErrorCode::kOverloaded, "too many other names are looked up");
   }
   auto run = std::make_shared<Run>();

@@ -24,7 +24,7 @@ class NameLookup {
   using Addresses = std::vector<std::string>;  // numeric, in the order to try them
   using Resolve = std::function<Result<Addresses>(const std::string& host)>;
 
-  static constexpr size_t kHostsMax = 32;           // that are looked up or kept at a time
+  static constexpr size_t kRunsMax = 64;            // at a time, each for another host
   static constexpr std::chrono::seconds kFresh{5};  // so long what was found serves other calls
 
   // Calls getaddrinfo. Fails with kUnavailable and its reason.
@@ -33,7 +33,7 @@ class NameLookup {
   explicit NameLookup(Resolve resolve = AskSystem);
 
   // An address is its own result. Fails with kDeadline if there is no result by then, with
-  // kOverloaded if there are kHostsMax others, and else with the resolver's error.
+  // kOverloaded if kRunsMax others have not ended, and else with the resolver's error.
   Result<Addresses> Find(const std::string& host, TimePoint deadline) const;
 
  private:

@@ -31,9 +31,10 @@ namespace kvgate::store::remote {
 
 struct RespOptions {
   RespAddress address;
-  std::string password = {};  // empty: no AUTH
+  std::string password = {};  // empty: no AUTH, unless the address names a user
   std::string ca_file = {};   // certificates that TLS trusts; empty means the system's
-  // Connections that are kept; a call that finds none free opens one more, and closes it.
+  // Connections that are kept to each server; a call that finds none free opens one more, and
+  // closes it. A connection has four file descriptors.
   int connections_kept = 8;
   std::chrono::milliseconds connect_timeout{500};  // part of the call's own time
   int failures_max = 3;                            // in a row, then calls fail at once
@@ -65,7 +66,9 @@ class RespClient {
   // kError. REQUIRES: commands not empty, none without words. Errors, after which it is unknown
   // which commands were carried out: kUnavailable if no endpoint can be reached, the credentials
   // are refused, or calls are paused; kDeadline if the deadline passed; kDataLoss if what came is
-  // not the protocol or too large.
+  // not the protocol or too large. If a kept connection turns out to be closed before a byte has
+  // come back, the commands are sent once more; should the server have died between a command and
+  // its reply, it is carried out twice.
   virtual Result<std::vector<RespReply>> Call(std::span<const RespCommand> commands,
                                               TimePoint deadline) = 0;
   // The same for one command.

@@ -160,6 +160,9 @@ Result<void> RespConnection::Login(TimePoint deadline) {
     if (code == "WRONGPASS" || (code == "NOAUTH" && !has_credentials)) {
       return CredentialsRefused(code);
     }
+    if (code == "LOADING") {
+      return Failed(ErrorCode::kUnavailable, "it still loads its data (LOADING)");
+    }
     return LoginWithoutHello(hello, deadline);
   }
   ReadGreeting(hello);

@@ -228,6 +228,14 @@ UPSTREAM_EVENTS = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for 
     {"type": "response.completed", "response": {"status": "completed"}},
     {"type": "message_stop"})) + b"data: [DONE]\n\n"
 
+# Replies of every kind; what lies behind a push and an attribute; sizes that are lies; commands.
+RESP = [b"+OK\r\n-ERR no\r\n:-12\r\n$3\r\na\r\n\r\n$-1\r\n*-1\r\n_\r\n#t\r\n,1.5\r\n(123\r\n"
+        b"=5\r\ntxt:a\r\n!3\r\nERR\r\n",
+        b"*3\r\n:1\r\n*2\r\n+a\r\n*0\r\n$1\r\nx\r\n%1\r\n+a\r\n~1\r\n:1\r\n",
+        b">2\r\n+p\r\n*1\r\n:1\r\n*1\r\n|1\r\n+k\r\n%1\r\n+x\r\n*0\r\n+v\r\n>0\r\n",
+        b"$99999999999\r\n", b"*1000000000\r\n", b"$999\r\nab", b"*1\r\n" * 20,
+        b"SET\0key\0value\1GET\0key"]
+
 SEEDS = {
     "gbnf_fuzz": GBNF,
     "schema_fuzz": [json.dumps(schema).encode() for schema in SCHEMAS],
@@ -281,6 +289,8 @@ SEEDS = {
     "turn_format_fuzz": [bytes(size) for size in (0, 16, 32, 61, 120, 400)] + [TURN],
     # Its version, a time, then zeros: numbers, absent texts, no edits.
     "record_format_fuzz": [b"\3" + bytes(8 + size) for size in (0, 20, 30)] + RECORDS,
+    # The first byte is the size of pieces and the limit.
+    "resp_fuzz": [bytes([first]) + seed for first in (0, 130) for seed in RESP],
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
 }
 

@@ -91,7 +91,7 @@ TEST(NameLookupTest, AFailureIsNotKept) {
 
 TEST(NameLookupTest, RunsThatDoNotEndAreBounded) {
   SlowResolver slow;
-  for (size_t index = 0; index < NameLookup::kHostsMax; ++index) {
+  for (size_t index = 0; index < NameLookup::kRunsMax; ++index) {
     EXPECT_EQ(slow.lookup.Find("host" + std::to_string(index), In({})).error().code,
               ErrorCode::kDeadline);
   }

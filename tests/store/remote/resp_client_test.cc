@@ -72,6 +72,24 @@ TEST(RespClientTest, AThousandCommandsAreOneCallWithRepliesOfEveryKind) {
   EXPECT_TRUE((*replies)[1004].items[1].is_null());
 }
 
+TEST(RespClientTest, WhatTheServerPushesIsSkipped) {
+  KVGATE_SKIP_WITHOUT_REDIS();
+  RedisServer server;
+  const auto client = MakeClient(server.endpoint());
+  for (int round = 0; round < 20; ++round) {
+    std::vector<RespCommand> commands;
+    commands.push_back({.words = {"CLIENT", "TRACKING", "ON", "BCAST"}});
+    for (int index = 0; index < 20; ++index) commands.push_back({.words = {"INCR", "n"}});
+    commands.push_back({.words = {"CLIENT", "TRACKING", "OFF"}});
+    const auto replies = client->Call(commands, In(kLong));
+    ASSERT_TRUE(replies) << replies.error().ToString();
+    for (int index = 1; index <= 20; ++index) {
+      EXPECT_EQ((*replies)[index].integer, round * 20 + index);
+    }
+    EXPECT_EQ(replies->back().text, "OK");
+  }
+}
+
 TEST(RespClientTest, UsersAreToldByTheirPasswords) {
   KVGATE_SKIP_WITHOUT_REDIS();
   RedisServer server(

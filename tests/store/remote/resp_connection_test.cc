@@ -102,6 +102,7 @@ TEST(RespConnectionTest, RefusedCredentialsSayWhatToDoAndNoSecret) {
              "wants a password"},
         Case{"-ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `hunter2`\r\n",
              "-ERR invalid password hunter2\r\n", true, "refuses the credentials (ERR)"},
+        Case{"-LOADING the data set\r\n", "", true, "still loads"},
         Case{"-NOPROTO hunter2\r\n", "-hunter2 is wrong\r\n", true, "refuses the credentials"},
         Case{"-ERR unknown command\r\n", "-NOAUTH Authentication required.\r\n", false,
              "wants a password"},
@@ -226,15 +227,16 @@ TEST(RespConnectionTest, AnEndAmongRepliesIsNoUnansweredOne) {
   EXPECT_FALSE((*connection)->is_closed_unanswered());
 }
 
+std::unique_ptr<RedisServer> ServeTls(const TestAuthority& authority) {
+  return std::make_unique<RedisServer>(
+      std::vector<std::string>{"--tls-cert-file", authority.cert_file(), "--tls-key-file",
+                               authority.key_file(), "--tls-ca-cert-file", authority.ca_file(),
+                               "--tls-auth-clients", "no"},
+      "--tls-port");
+}
+
 class RespConnectionTlsTest : public testing::Test {
  protected:
-  static std::unique_ptr<RedisServer> Serve(const TestAuthority& authority) {
-    return std::make_unique<RedisServer>(
-        std::vector<std::string>{"--tls-cert-file", authority.cert_file(), "--tls-key-file",
-                                 authority.key_file(), "--tls-ca-cert-file", authority.ca_file(),
-                                 "--tls-auth-clients", "no"},
-        "--tls-port");
-  }
   static Result<std::unique_ptr<RespConnection>> Open(RespConnection::Setup& setup,
                                                       const std::string& ca_file,
                                                       const RespEndpoint& endpoint) {
@@ -247,7 +249,7 @@ class RespConnectionTlsTest : public testing::Test {
 TEST_F(RespConnectionTlsTest, OwnAuthoritiesProveNamesAndAddresses) {
   KVGATE_SKIP_WITHOUT_REDIS();
   const TestAuthority authority("IP:127.0.0.1,DNS:localhost");
-  const auto server = Serve(authority);
+  const auto server = ServeTls(authority);
   const std::string value(3 << 20, 't');
   for (const std::string& host : {std::string("127.0.0.1"), std::string("localhost")}) {
     RespConnection::Setup setup;
@@ -265,7 +267,7 @@ TEST_F(RespConnectionTlsTest, OtherAuthoritiesAndOtherNamesAreRefused) {
   KVGATE_SKIP_WITHOUT_REDIS();
   const TestAuthority authority("DNS:store.example,IP:127.0.0.2");
   const TestAuthority other("IP:127.0.0.1");
-  const auto server = Serve(authority);
+  const auto server = ServeTls(authority);
   struct Case {
     std::string ca_file;
     std::string host;
@@ -392,6 +394,21 @@ TEST_F(RespConnectionTimingTest, AServerThatReadsNothingHoldsNoCall) {
   });
   const std::string value(32 << 20, 'v');
   EXPECT_EQ(Run(setup, server, value).code, ErrorCode::kDeadline);
+}
+
+TEST_F(RespConnectionTimingTest, AServerThatFallsSilentHoldsNoCallOverTls) {
+  KVGATE_SKIP_WITHOUT_REDIS();
+  const TestAuthority authority("IP:127.0.0.1");
+  const auto server = ServeTls(authority);
+  RespConnection::Setup setup = PlainSetup();
+  setup.tls = *TlsContext::Make(authority.ca_file());
+  const auto connection = RespConnection::Open(setup, server->endpoint(), In(kLong));
+  ASSERT_TRUE(connection) << connection.error().ToString();
+  const auto deadline = In(kTime);
+  const auto replies = Exchanged(**connection, {{"PING"}, {"BLPOP", "none", "0"}}, deadline);
+  EXPECT_LE(std::chrono::steady_clock::now(), deadline + kSlack + 4 * Lateness());
+  EXPECT_EQ(replies.error().code, ErrorCode::kDeadline);
+  EXPECT_FALSE((*connection)->IsReady());
 }
 
 TEST_F(RespConnectionTimingTest, ASilentServerHoldsNoTlsHandshake) {
