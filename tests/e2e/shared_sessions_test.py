@@ -13,8 +13,8 @@ import unittest
 from case import FULL, Case, text_of, wait_until
 from redis_server import RedisServer
 
-ROUNDS = 100 if FULL else 12
-KILLS = 30 if FULL else 4
+ROUNDS = 100 if FULL else 8
+KILLS = 30 if FULL else 3
 
 
 class SharedSessionsTest(Case):

@@ -10,10 +10,11 @@ import threading
 import time
 import unittest
 
-from case import Case, tenant, text_of, wait_until
+from case import FULL, Case, tenant, text_of, wait_until
 from redis_server import RedisServer, SlowRelay
 
 SECRET = "KVGATE_TEST_SECRET"
+PHASE_SECONDS = 60 if FULL else 2.5  # of each way in which the store fails
 
 
 class SharedStoreTest(Case):
@@ -148,26 +149,26 @@ class SharedStoreTest(Case):
         expected = [self.assert_ok(with_relay[0].complete(prompt, max_tokens=4)).answer
                     for prompt in prompts]
         rows = {}
-        rows["well"] = self.during(with_relay, prompts, expected, lambda: time.sleep(4))
+        rows["well"] = self.during(with_relay, prompts, expected, lambda: time.sleep(PHASE_SECONDS))
 
         def hang():
             self.redis.hang()
-            time.sleep(4)
+            time.sleep(PHASE_SECONDS)
             self.redis.go_on()
 
         def trickle():
             relay.seconds_per_byte = 1
-            time.sleep(4)
+            time.sleep(PHASE_SECONDS)
             relay.seconds_per_byte = 0
 
         def die():
             self.redis.kill()
-            time.sleep(3)
+            time.sleep(PHASE_SECONDS)
             self.redis.start()
             time.sleep(1)
 
         def flush():
-            for _ in range(8):
+            for _ in range(5):
                 self.redis.cli("FLUSHALL")
                 time.sleep(0.4)
 

@@ -80,7 +80,8 @@ TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   EXPECT_EQ(json["asked_model"], "local");
   EXPECT_EQ(json["key"], "k");
   EXPECT_EQ(json["session"], "s");
-  EXPECT_EQ(json["tiers"], Json::parse(R"({"device":60,"host":0,"disk":4,"computed":36})"));
+  EXPECT_EQ(json["tiers"],
+            Json::parse(R"({"device":60,"host":0,"disk":4,"shared":0,"computed":36})"));
   EXPECT_EQ(json["timings"]["prefill_us"], 200'000);
   EXPECT_EQ(json["timings"]["decode_us"], 600'000);
   EXPECT_EQ(json["timings"]["tpot_us"], 100'000);
