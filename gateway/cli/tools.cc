@@ -25,6 +25,7 @@
 #include "gateway/http/socket/listener_tls.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/settings.h"
+#include "gateway/runtime/shared_tier.h"
 
 namespace kvgate::cli {
 namespace {
@@ -85,6 +86,10 @@ Result<int> CheckConfig(const std::string& path) {
     }
     if (const auto prompts = runtime::ReadPrompts(*config); !prompts) {
       fmt::print(stderr, "{}: {}\n", path, prompts.error().detail);
+      return 1;
+    }
+    if (const auto shared = runtime::CheckShared(config->store); !shared) {
+      fmt::print(stderr, "{}: {}\n", path, shared.error().detail);
       return 1;
     }
     fmt::print("ok\n");

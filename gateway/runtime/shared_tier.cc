@@ -36,6 +36,12 @@ Result<store::remote::RespOptions> ToRespOptions(const config::StoreConfig& conf
   return options;
 }
 
+Result<void> CheckShared(const config::StoreConfig& config) {
+  if (config.shared.empty()) return {};
+  const auto address = store::remote::ParseRespUrl(config.shared, "store.shared");
+  return address ? Result<void>() : address.error();
+}
+
 Result<std::string> DescribeSharedStore(const config::StoreConfig& config) {
   KVGATE_TRY(store::remote::RespOptions options, ToRespOptions(config));
   KVGATE_TRY(const auto client, store::remote::RespClient::Make(std::move(options)));
@@ -55,8 +61,8 @@ Result<std::string> DescribeSharedStore(const config::StoreConfig& config) {
   // Not every server shows it, nor to every user.
   if (policy.items.size() < 2 || policy.items[1].text.starts_with("volatile-")) return said;
   return said + fmt::format(
-                    "; its maxmemory-policy is {}: volatile-lru lets KV go and keeps what "
-                    "has no time to live",
+                    "; its maxmemory-policy is {}: with a maxmemory, volatile-lru would make "
+                    "room where this refuses or drops what matters",
                     policy.items[1].text);
 }
 

@@ -42,6 +42,9 @@ class SharedTier {
 // Waits at most a second. Errors as for Open, and as RespClient::Call.
 Result<std::string> DescribeSharedStore(const config::StoreConfig& config);
 
+// Returns the error of a store.shared that no environment makes right: its URL.
+Result<void> CheckShared(const config::StoreConfig& config);
+
 // Returns what the client of the configuration's shared store is given. Errors as for Open.
 Result<store::remote::RespOptions> ToRespOptions(const config::StoreConfig& config);
 

@@ -45,6 +45,14 @@ TEST_F(SharedTierTest, WhatCannotBeUsedIsRefusedByItsKey) {
   EXPECT_EQ(ToRespOptions(config.store)->password, "the password");
 }
 
+TEST_F(SharedTierTest, AUrlIsCheckedWithoutItsEnvironment) {
+  EXPECT_TRUE(CheckShared({}));
+  config::Config config = Shared("redis://127.0.0.1:1");
+  config.store.shared_password_env = kVariable;
+  EXPECT_TRUE(CheckShared(config.store));
+  EXPECT_EQ(CheckShared(Shared("redis://user:secret@host").store).error().field, "store.shared");
+}
+
 TEST_F(SharedTierTest, WithoutADirectoryTheSecretIsThatOfTheEnvironment) {
   config::Config config = Shared("redis://127.0.0.1:1");
   EXPECT_EQ(SharedTier::Open(config, nullptr).error().field, "store.secret_env");
