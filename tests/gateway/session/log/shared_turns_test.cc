@@ -193,10 +193,12 @@ TEST_F(SharedTurnsTest, WhatIsRemovedIsGoneEverywhereAndTheKeyIsFree) {
 
 TEST_F(SharedTurnsTest, StoredResponsesAreFoundByTheirIds) {
   const auto entry = [](std::string id, std::string parent) {
-    return store::meta::Turn{.id = std::move(id),
-                             .parent = std::move(parent),
-                             .tenant = "t",
-                             .items = {{.role = "x", .payload = "{}"}}};
+    store::meta::Turn turn;
+    turn.id = std::move(id);
+    turn.parent = std::move(parent);
+    turn.tenant = "t";
+    turn.items.push_back({.role = "x", .payload = "{}"});
+    return turn;
   };
   ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = "resp_1"}, entry("resp_1", "")));
   b_.log->Refresh("t", "resp_1");
