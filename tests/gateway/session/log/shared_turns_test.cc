@@ -192,6 +192,9 @@ TEST_F(SharedTurnsTest, WhatIsRemovedIsGoneEverywhereAndTheKeyIsFree) {
 }
 
 TEST_F(SharedTurnsTest, StoredResponsesAreFoundByTheirIds) {
+  const auto id_of = [](int number) {
+    return std::string(dialect::form::kResponsePrefix) + std::to_string(number);
+  };
   const auto entry = [](std::string id, std::string parent) {
     store::meta::Turn turn;
     turn.id = std::move(id);
@@ -200,18 +203,18 @@ TEST_F(SharedTurnsTest, StoredResponsesAreFoundByTheirIds) {
     turn.items.push_back({.role = "x", .payload = "{}"});
     return turn;
   };
-  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = "resp_1"}, entry("resp_1", "")));
-  b_.log->Refresh("t", "resp_1");
-  EXPECT_TRUE(b_.turns->Get("t", "resp_1"));
-  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = "resp_2"}, entry("resp_2", "resp_1")));
-  a_.log->Refresh("t", "resp_2");
-  EXPECT_EQ(a_.turns->Get("t", "resp_2")->parent, "resp_1");
+  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = id_of(1)}, entry(id_of(1), "")));
+  b_.log->Refresh("t", id_of(1));
+  EXPECT_TRUE(b_.turns->Get("t", id_of(1)));
+  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = id_of(2)}, entry(id_of(2), id_of(1))));
+  a_.log->Refresh("t", id_of(2));
+  EXPECT_EQ(a_.turns->Get("t", id_of(2))->parent, id_of(1));
   // Both may go on from the same one: these are branches.
-  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = "resp_3"}, entry("resp_3", "resp_1")));
-  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = "resp_4"}, entry("resp_4", "resp_1")));
-  a_.log->Refresh("t", "resp_4");
-  EXPECT_TRUE(a_.turns->Get("t", "resp_4"));
-  EXPECT_FALSE(a_.turns->Get("u", "resp_4"));
+  ASSERT_TRUE(a_.log->AppendKept({.tenant = "t", .key = id_of(3)}, entry(id_of(3), id_of(1))));
+  ASSERT_TRUE(b_.log->AppendKept({.tenant = "t", .key = id_of(4)}, entry(id_of(4), id_of(1))));
+  a_.log->Refresh("t", id_of(4));
+  EXPECT_TRUE(a_.turns->Get("t", id_of(4)));
+  EXPECT_FALSE(a_.turns->Get("u", id_of(4)));
 }
 
 // Random turns at both, with stores that go, forget and lose answers, and gateways that restart.
