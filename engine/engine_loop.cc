@@ -486,8 +486,9 @@ void EngineLoop::OnCompletion(const tier::Completion& completion) {
 
 void EngineLoop::WriteBack(Sequence& sequence) {
   if (failure_.has_value()) return;
-  writes_.Write(sequence);
-  if (finder_ != nullptr && !finder_->is_paused()) shared_writes_.Write(sequence);
+  // At the end of the engine the tiers go before the sequences.
+  if (disk_ != nullptr) writes_.Write(sequence);
+  if (shared_ != nullptr && !finder_->is_paused()) shared_writes_.Write(sequence);
 }
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {

@@ -187,6 +187,25 @@ TEST_F(EngineSharedTest, ARequestThatLeavesWhileTheStoreIsAskedIsForgotten) {
   second->engine->CheckIntegrity();
 }
 
+TEST_F(EngineSharedTest, AnEngineThatEndsWithRequestsUnderWayCancelsThem) {
+  MemoryKvStore disk;
+  for (const bool hangs : {false, true}) {
+    const auto second = Open(2, &disk);
+    second->shared.hangs = hangs;
+    std::vector<std::shared_ptr<CollectingSink>> sinks;
+    for (uint32_t i = 0; i < 4; ++i) {
+      sinks.push_back(std::make_shared<CollectingSink>());
+      ASSERT_TRUE(
+          second->engine->Submit(MakeRequest(RandomPrompt(100, 40 + i), 1'000, sinks.back())));
+    }
+    sinks.front()->WaitForTokens(hangs ? 0 : 3);
+    second->engine.reset();
+    for (const auto& sink : sinks) {
+      EXPECT_EQ(sink->WaitForFinish().reason, FinishReason::kCancelled);
+    }
+  }
+}
+
 TEST_F(EngineSharedTest, TenantsShareNothing) {
   const Tokens prompt = RandomPrompt(333, 9);
   Share(prompt);
