@@ -13,6 +13,7 @@ TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
                                     .num_cached_tokens = 64,
                                     .num_device_tokens = 32,
                                     .num_disk_tokens = 32,
+                                    .num_shared_tokens = 64,
                                     .queue_seconds = 0.001,
                                     .ttft_seconds = 0.25,
                                     .total_seconds = 1.5,
@@ -26,7 +27,8 @@ TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
   const auto explain = nlohmann::json::parse(out);
   EXPECT_EQ(explain["request_id"], "req");
   EXPECT_EQ(explain["cached_tokens"], 64);
-  EXPECT_EQ(explain["tiers"], nlohmann::json({{"device", 32}, {"host", 0}, {"disk", 32}}));
+  EXPECT_EQ(explain["tiers"],
+            nlohmann::json({{"device", 32}, {"host", 0}, {"disk", 32}, {"shared", 64}}));
   EXPECT_EQ(explain["ttft_ms"], 250);
   EXPECT_EQ(explain["timings"]["queue_ms"], 1);
   EXPECT_EQ(explain["timings"]["total_ms"], 1500);
