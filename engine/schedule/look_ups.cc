@@ -10,8 +10,9 @@ namespace {
 
 using kernels::kKvBlockTokens;
 
-// An answer is awaited if computing takes this many times as long as it.
-constexpr double kWorthFactor = 10;
+// It is worth asking if computing takes this many times as long as an answer, and if an answer that
+// says nothing costs no more than a hit may.
+constexpr double kWorthFactor = 2;
 // How long it is awaited: this part of the time of computing, or this many times as long as answers
 // take, but within these bounds.
 constexpr double kPatiencePart = 0.05;
@@ -30,8 +31,9 @@ bool LookUps::Await(Sequence& sequence, int first_block) {
   if (first_block >= num_blocks || stores_.finder->is_paused()) return false;
   const double compute_seconds = costs_.PrefillSeconds(first_block * kKvBlockTokens,
                                                        (num_blocks - first_block) * kKvBlockTokens);
-  if (costs_.has_prefill_speed() &&
-      compute_seconds < kWorthFactor * stores_.finder->answer_seconds()) {
+  const double usual = stores_.finder->answer_seconds();
+  const bool is_cheap = usual <= std::max(kPatienceSecondsMin, kPatiencePart * compute_seconds);
+  if (costs_.has_prefill_speed() && (compute_seconds < kWorthFactor * usual || !is_cheap)) {
     return false;
   }
   std::vector<tier::BlockFinder::Item> items;

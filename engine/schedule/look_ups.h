@@ -2,11 +2,11 @@
 // before the sequence is admitted. The store has no index here, so its blocks are known only after
 // a question.
 //
-// A sequence is asked for once, and only if computing what is neither in memory nor on disk would
-// take much longer than an answer takes. It waits at most 5 % of that time, 10 ms, or three times
-// as long as answers take, whichever is the longest; where none came lately, so that it is unknown
-// how long one takes and a connection may have to be made, half of that time but at most 50 ms.
-// Then it goes on without. Others are admitted meanwhile. Engine thread only.
+// A sequence is asked for once, and only if computing what is neither in memory nor on disk takes
+// longer than answers do, which take at most 5 % of it or 10 ms. It waits at most 5 % of that time,
+// 10 ms, or three times as long as answers take, whichever is the longest; where none came lately,
+// so that it is unknown how long one takes and a connection may have to be made, half of that time
+// but at most 50 ms. Then it goes on without. Others are admitted meanwhile. Engine thread only.
 #pragma once
 
 #include <chrono>

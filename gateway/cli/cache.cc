@@ -234,12 +234,13 @@ void PrintEngine(const Json& engine) {
     fmt::print("host memory  {} of {}\n", Size(count("host_blocks") * block),
                Size(count("host_blocks_max") * block));
   }
-  const uint64_t hits = count("device_tokens") + count("host_tokens") + count("disk_tokens") +
-                        count("shared_tokens");
-  fmt::print("hit rate     {} of {} prompt tokens{}: KV memory {}, host {}, disk {}, shared {}\n",
-             hits, count("prompt_tokens"), Share(hits, count("prompt_tokens")),
-             count("device_tokens"), count("host_tokens"), count("disk_tokens"),
-             count("shared_tokens"));
+  const uint64_t hits =
+      count("device_tokens") + count("host_tokens") + count("disk_tokens") + count("shared_tokens");
+  const uint64_t shared = count("shared_tokens");
+  fmt::print("hit rate     {} of {} prompt tokens{}: KV memory {}, host {}, disk {}{}\n", hits,
+             count("prompt_tokens"), Share(hits, count("prompt_tokens")), count("device_tokens"),
+             count("host_tokens"), count("disk_tokens"),
+             shared > 0 ? fmt::format(", shared {}", shared) : "");
 }
 
 void PrintShared(const Json& shared) {

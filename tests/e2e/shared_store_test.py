@@ -33,18 +33,26 @@ class SharedStoreTest(Case):
         wait_until(lambda: running.stats()["shared"]["writes"] >= blocks,
                    lambda: f"{blocks} blocks in the shared store; {running.stats()['shared']}")
 
-    def test_what_one_gateway_computed_another_restores(self):
-        prompt = text_of("shared", 400)
-        first = self.gateway("first")
-        cold = self.assert_ok(first.complete(prompt))
-        self.assertEqual(cold.cached_tokens, 0)
-        tokens = cold.usage["prompt_tokens"]
-        self.wait_shared(first, tokens // 32)
+    def shared_hit(self, first, second, what, **more):
+        """(cold, hit) of a prompt that `first` computes and `second` restores. On a machine that
+        stands still for longer than an answer of the store may take, a prompt is computed instead:
+        then another one is tried."""
+        for attempt in range(4):
+            prompt = text_of(f"{what} {attempt}", 1000)
+            writes = first.stats()["shared"]["writes"]
+            cold = self.assert_ok(first.complete(prompt, **more))
+            self.assertEqual(cold.cached_tokens, 0)
+            self.wait_shared(first, writes + cold.usage["prompt_tokens"] // 32)
+            hit = self.assert_ok(second.complete(prompt, **more))
+            self.assertEqual(hit.answer, cold.answer)
+            if hit.tier("shared") >= cold.usage["prompt_tokens"] - 64:
+                return prompt, cold, hit
+        self.fail(f"nothing was restored: {second.stats()['shared']}")
 
-        second = self.gateway("second")
-        hit = self.assert_ok(second.complete(prompt))
-        self.assertEqual(hit.answer, cold.answer)
-        self.assertGreaterEqual(hit.tier("shared"), tokens - 64)
+    def test_what_one_gateway_computed_another_restores(self):
+        first, second = self.gateway("first"), self.gateway("second")
+        prompt, cold, hit = self.shared_hit(first, second, "shared")
+        tokens = cold.usage["prompt_tokens"]
         self.assertEqual(hit.tier("disk"), 0)
         self.assertEqual(hit.usage["prompt_tokens_details"]["cached_tokens"], hit.tier("shared"))
         record = self.record_of(second, hit.headers["x-kvgate-request-id"])
@@ -52,11 +60,10 @@ class SharedStoreTest(Case):
         stats = second.stats()
         self.assertTrue(stats["shared"]["reachable"])
         self.assertIn("redis", stats["shared"]["server"])
-        self.assertEqual(stats["engine"]["shared_tokens"], hit.tier("shared"))
+        self.assertGreaterEqual(stats["engine"]["shared_tokens"], hit.tier("shared"))
         metrics = second.get("/metrics").body.decode()
         self.assertIn("kvgate_shared_up 1", metrics)
-        self.assertIn(f'kvgate_prompt_tokens_by_tier_total{{tier="shared"}} {hit.tier("shared")}',
-                      metrics)
+        self.assertRegex(metrics, r'kvgate_prompt_tokens_by_tier_total{tier="shared"} [1-9]')
         # It is the second one's own now: in memory, and on its disk after a kill.
         self.assertGreater(self.assert_ok(second.complete(prompt)).tier("device"), 0)
         second.wait_on_disk()
@@ -68,15 +75,10 @@ class SharedStoreTest(Case):
         self.assertGreaterEqual(again.tier("disk"), tokens - 64)
 
     def test_other_tenants_and_other_secrets_find_nothing(self):
-        prompt = text_of("private", 300)
-        first = self.gateway("first")
-        cold = self.assert_ok(first.complete(prompt, headers=tenant("alice")))
-        self.wait_shared(first, cold.usage["prompt_tokens"] // 32)
-        second = self.gateway("second")
+        first, second = self.gateway("first"), self.gateway("second")
+        prompt, cold, _ = self.shared_hit(first, second, "private", headers=tenant("alice"))
         bob = self.assert_ok(second.complete(prompt, headers=tenant("bob")))
         self.assertEqual((bob.cached_tokens, bob.answer), (0, cold.answer))
-        alice = self.assert_ok(second.complete(prompt, headers=tenant("alice")))
-        self.assertGreater(alice.tier("shared"), 0)
         os.environ[SECRET] = secrets.token_hex(32)
         stranger = self.gateway("stranger")
         reply = self.assert_ok(stranger.complete(prompt, headers=tenant("alice")))
