@@ -40,11 +40,11 @@ class Members:
         self.options = options
         self.rng = random.Random(11)
 
-    def start(self, name):
+    def gateway(self, name):
         arguments = ["--secret-env", SECRET, "--set",
                      f"store.shared=redis://127.0.0.1:{self.redis.port}",
                      *self.options.serve_arguments]
-        return server.Server(self.model, self.folder / name, arguments).start()
+        return server.Server(self.model, self.folder / name, arguments)
 
     def tokens(self, count):
         return [self.rng.randrange(300, 100000) for _ in range(count)]
@@ -89,13 +89,13 @@ def restore(members):
     """Replies cold, from the shared store and from the own disk, and what reading alone takes."""
     prefix = members.tokens(PREFIX_TOKENS)
     cold, shared, disk, reads = [], [], [], []
-    with members.start("first") as first:
+    with members.gateway("first") as first:
         cold.append(members.ask(first, prefix))
         wait_shared(first, PREFIX_TOKENS // 32)
         cold += [members.ask(first, members.tokens(PREFIX_TOKENS + TAIL_TOKENS))
                  for _ in range(members.options.cold_runs)]
     for run in range(members.options.runs):
-        with members.start(f"other-{run}") as other:
+        with members.gateway(f"other-{run}") as other:
             shared.append(members.ask(other, prefix + members.tokens(TAIL_TOKENS)))
             expect(shared[-1].tier("shared") >= PREFIX_TOKENS, "a shared run missed", shared[-1])
             other.wait_on_disk(timeout=60)
@@ -139,7 +139,7 @@ def disturb(members):
     """Times of memory hits by what the store does meanwhile."""
     prompts = [members.tokens(320) for _ in range(4)]
     times = {}
-    with members.start("disturbed") as running:
+    with members.gateway("disturbed") as running:
         for prompt in prompts:
             members.ask(running, prompt, 1)
         times["works"] = memory_hits(members, running, prompts, SECONDS)
