@@ -103,7 +103,8 @@ class LoadTest(Case):
         wait_until(lambda: sampler.field("Threads") <= threads,
                    lambda: f"{sampler.field('Threads')} threads, before the load {threads}")
         self.assertLess(sampler.open_files(), files + 64, "beside sockets only RocksDB opens files")
-        self.assertEqual(self.metric(running, "kvgate_connections"), 1)
+        wait_until(lambda: self.metric(running, "kvgate_connections") == 1,
+                   lambda: f"{self.metric(running, 'kvgate_connections')} connections")
         self.check_memory(sampler.rss_mib)
         self.assertEqual(running.terminate(), 0)
 
