@@ -97,7 +97,7 @@ Result<void> ConversationStore::Add(const Place& place, Change change) {
                              .parent = {},
                              .tenant = std::string(place.tenant),
                              .session = std::string(place.id),
-                             .items = std::move(change.items),
+                             .items = change.items,
                              .tokens = change.tokens,
                              .content = {}};
   };

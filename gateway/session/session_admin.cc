@@ -295,6 +295,7 @@ Result<std::string> SessionAdmin::Undo(const Place& place, std::string_view requ
   SessionLog& kept = sessions_.session_log();
   KVGATE_TRY(const SessionLog::Root root, kept.Find(place));
   KVGATE_TRY(const auto lock, Hold({.tenant = place.tenant, .key = root.key}, request_id));
+  const log::SharedTurns::Seen seen = kept.SeenOf(place);
   KVGATE_TRY(const auto head, kept.Head(place, root));
   std::string undone;
   if (head) {
@@ -303,12 +304,15 @@ Result<std::string> SessionAdmin::Undo(const Place& place, std::string_view requ
     undone = log::HistoryOf(turns).event;
   }
   if (undone.empty()) return Wrong("", "Nothing is left out of this session's prompt.");
-  KVGATE_TRY_VOID(kept.Append(place, root.dialect,
-                              {.id = log::TurnIdOf(request_id),
-                               .parent = head->id,
-                               .model = head->model,
-                               .depth = head->depth,
-                               .undoes = undone}));
+  const Result<void> added = kept.Append(place, root.dialect,
+                                         {.id = log::TurnIdOf(request_id),
+                                          .parent = head->id,
+                                          .model = head->model,
+                                          .depth = head->depth,
+                                          .undoes = undone},
+                                         seen);
+  if (!added && added.error().code == ErrorCode::kCancelled) return sessions_.Refuse(place.key, {});
+  if (!added) return added.error();
   // Else the next turn would make the same again.
   sessions_.folds().PutOff({.tenant = std::string(place.tenant), .key = std::string(place.key)},
                            head->depth);

@@ -88,6 +88,7 @@ Result<void> SessionFold::Append(std::string_view request_id) {
 Result<void> SessionFold::AppendTo(std::string_view key, std::string_view request_id) {
   const log::SessionLog::Place place{.tenant = args_.tenant, .key = key};
   KVGATE_TRY(const log::SessionLog::Root root, args_.log.Find(place));
+  const log::SharedTurns::Seen seen = args_.log.SeenOf(place);
   KVGATE_TRY(const auto head, args_.log.Head(place, root));
   const Error elsewhere = MakeError(ErrorCode::kCancelled, kSource,
                                     "the session has gone on elsewhere since the summary began");
@@ -109,7 +110,7 @@ Result<void> SessionFold::AppendTo(std::string_view key, std::string_view reques
   entry.compaction->summary = summary_;
   entry.compaction->summary->request_id = request_id;
   entry.memory = args_.plan.memory;
-  return args_.log.Append(place, root.dialect, entry);
+  return args_.log.Append(place, root.dialect, entry, seen);
 }
 
 }  // namespace kvgate::session

@@ -163,12 +163,19 @@ summary::Folds::Session SessionOf(const SessionTurn& turn) {
 
 Error Sessions::Refuse(std::string_view key, std::string_view turn) {
   num_conflicts_.fetch_add(1, std::memory_order_relaxed);
-  Error error = MakeError(
-      ErrorCode::kUnavailable, dialect::form::kSessionSource,
-      fmt::format("Session '{}' is taken by another request, whose turn will be '{}'. Look at what "
-                  "it says and send this one again, or let it wait (x-kvgate-session-wait).",
-                  key, turn),
-      std::string(kKeyHeader));
+  const std::string why =
+      turn.empty()
+          ? fmt::format(
+                "Session '{}' has gone on at another gateway since this request began, so "
+                "that nothing of it is kept. Look at what it says and send this one again.",
+                key)
+          : fmt::format(
+                "Session '{}' is taken by another request, whose turn will be '{}'. Look "
+                "at what it says and send this one again, or let it wait "
+                "(x-kvgate-session-wait).",
+                key, turn);
+  Error error = MakeError(ErrorCode::kUnavailable, dialect::form::kSessionSource, why,
+                          std::string(kKeyHeader));
   error.retryable = true;
   return error;
 }
@@ -267,7 +274,9 @@ Result<void> Sessions::Commit(SessionTurn& turn, answer::RecordedAnswer answer,
   if (turn.said) answer = *std::move(turn.said);
   turn.turn.answer = std::move(answer.messages);
   turn.turn.tokens = answer.tokens;
-  KVGATE_TRY_VOID(log_.Append(turn.place(), turn.request.dialect, turn.turn, turn.seen));
+  const Result<void> added = log_.Append(turn.place(), turn.request.dialect, turn.turn, turn.seen);
+  if (!added && added.error().code == ErrorCode::kCancelled) return Refuse(turn.ask.key, {});
+  if (!added) return added;
   turn.is_stored.store(true);
   num_turns_.fetch_add(1, std::memory_order_relaxed);
   memory_.NoteTurn(turn.unembedded, turn.turn);

@@ -115,7 +115,7 @@ class Sessions {
   bool lends_callers_key() const { return options_.lends_callers_key; }
 
   // As SessionLocks::TryLock. Refuse makes the error for a caller that has waited long enough; its
-  // source makes it a 409.
+  // source makes it a 409. No turn: another gateway was quicker than its request.
   log::SessionLocks::Outcome TryLock(log::SessionLocks::Args args) {
     return locks_.TryLock(std::move(args));
   }

@@ -13,15 +13,19 @@ bool Breaker::Allow(TimePoint now) {
   return true;
 }
 
-void Breaker::Succeed() {
+bool Breaker::Succeed() {
   const std::lock_guard lock(mutex_);
+  const bool had_tripped = has_tripped();
   num_failures_ = 0;
+  return had_tripped;
 }
 
-void Breaker::Fail(TimePoint now) {
+bool Breaker::Fail(TimePoint now) {
   const std::lock_guard lock(mutex_);
+  const bool had_tripped = has_tripped();
   num_failures_ = std::min(num_failures_ + 1, std::max(options_.failures_max, 1));
   next_trial_ = now + options_.pause;
+  return has_tripped() && !had_tripped;
 }
 
 bool Breaker::IsPaused(TimePoint now) const {

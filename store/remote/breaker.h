@@ -21,8 +21,10 @@ class Breaker {
   // Returns true if a call may be made; its outcome is then reported. A breaker that has tripped
   // allows one call per pause.
   bool Allow(TimePoint now);
-  void Succeed();
-  void Fail(TimePoint now);
+  // Returns true if it had tripped, and calls are made again.
+  bool Succeed();
+  // Returns true if it trips with this failure.
+  bool Fail(TimePoint now);
   // Returns true if no call may be made now; unlike Allow it changes no state.
   bool IsPaused(TimePoint now) const;
   // Zero if a call may be made now.

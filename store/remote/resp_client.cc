@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "store/remote/breaker.h"
 #include "store/remote/cluster_router.h"
 #include "store/remote/connection_pool.h"
@@ -63,10 +64,13 @@ class PooledRespClient final : public RespClient {
     const auto left = std::min<SteadyClock::duration>(deadline - now, kCallMax);
     Result<RespReplies> replies = Send(commands, std::chrono::steady_clock::now() + left);
     if (replies) {
-      breaker_.Succeed();
+      if (breaker_.Succeed()) KVGATE_LOG(kInfo, "store.remote", "the shared store answers again");
       return Ended(std::move(replies));
     }
-    breaker_.Fail(SteadyClock::now());
+    if (breaker_.Fail(SteadyClock::now())) {
+      KVGATE_LOG(kWarning, "store.remote", "{}; serving goes on without the shared store",
+                 replies.error().detail);
+    }
     {
       const std::lock_guard lock(mutex_);
       failure_ = replies.error().detail;

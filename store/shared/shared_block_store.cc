@@ -54,43 +54,23 @@ void SharedBlockStore::Forget(const kv::KvKey& key) {
   if (SteadyClock::time_point* const until = known_.Find(key)) *until = {};
 }
 
-// Says once that the store does not answer, and once that it does again.
-void SharedBlockStore::NoteReachable(const Error* failure) {
-  const bool is_reachable = failure == nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(is_reachable_, is_reachable) == is_reachable) return;
-  }
-  if (is_reachable) {
-    KVGATE_LOG(kInfo, kSource, "the shared store answers again");
-  } else {
-    KVGATE_LOG(kWarning, kSource, "{}; serving goes on without the shared store", failure->detail);
-  }
-}
-
-Result<std::vector<remote::RespReply>> SharedBlockStore::Call(
-    std::span<const remote::RespCommand> commands, SteadyClock::time_point deadline) {
-  Result<std::vector<remote::RespReply>> replies = client_.Call(commands, deadline);
-  NoteReachable(replies ? nullptr : &replies.error());
-  return replies;
-}
-
 // With a time to live, the question renews it.
 Result<std::vector<bool>> SharedBlockStore::FindPresent(std::span<const std::string> keys,
                                                         SteadyClock::time_point deadline) {
   std::vector<remote::RespCommand> commands;
   commands.reserve(keys.size());
   for (const std::string& key : keys) {
-    if (time_to_live_.empty())
-      commands.push_back({.words = {"EXISTS", key}, .key = key});
-    else
-      commands.push_back({.words = {"EXPIRE", key, time_to_live_}, .key = key});
+    remote::RespCommand& command = commands.emplace_back();
+    command.key = key;
+    command.words = {"EXISTS", key};
+    if (!time_to_live_.empty()) command.words = {"EXPIRE", key, time_to_live_};
   }
-  KVGATE_TRY(const std::vector<remote::RespReply> replies, Call(commands, deadline));
+  KVGATE_TRY(const std::vector<remote::RespReply> replies, client_.Call(commands, deadline));
   std::vector<bool> present;
   present.reserve(replies.size());
-  for (const remote::RespReply& reply : replies)
+  for (const remote::RespReply& reply : replies) {
     present.push_back(reply.is_integer() && reply.integer > 0);
+  }
   return present;
 }
 
@@ -170,7 +150,7 @@ Result<void> SharedBlockStore::PutSome(std::span<const kv::KvRecord> records,
     if (!time_to_live_.empty()) command.words.insert(command.words.end(), {"EX", time_to_live_});
   }
   const Result<std::vector<remote::RespReply>> replies =
-      Call(commands, SteadyClock::now() + options_.call_time_max);
+      client_.Call(commands, SteadyClock::now() + options_.call_time_max);
   if (!replies) {
     const std::lock_guard lock(mutex_);
     stats_.num_write_errors += records.size();
@@ -203,7 +183,7 @@ Result<void> SharedBlockStore::Get(const kv::KvLookup& lookup) {
     commands.push_back({.words = {"EXPIRE", key, time_to_live_}, .key = key});
   }
   KVGATE_TRY(const std::vector<remote::RespReply> replies,
-             Call(commands, SteadyClock::now() + options_.call_time_max));
+             client_.Call(commands, SteadyClock::now() + options_.call_time_max));
   const remote::RespReply& reply = replies.front();
   if (!reply.is_text()) {
     Forget(lookup.key);
@@ -233,7 +213,7 @@ Error SharedBlockStore::Drop(const kv::KvLookup& lookup, const std::string& key,
   const bool is_damaged = cause.code == ErrorCode::kDataLoss;
   if (is_damaged) {
     const remote::RespCommand command{.words = {"DEL", key}, .key = key};
-    (void)Call({&command, 1}, SteadyClock::now() + options_.call_time_max);
+    (void)client_.Call({&command, 1}, SteadyClock::now() + options_.call_time_max);
     KVGATE_LOG(kWarning, kSource, "a shared KV block failed its check and was deleted: {}",
                cause.detail);
   }

@@ -71,16 +71,12 @@ class SharedBlockStore final : public kv::BlockStore {
   remote::RespStats ClientStats() const { return client_.Stats(); }
 
  private:
-  struct Sealed;
-  Result<std::vector<remote::RespReply>> Call(std::span<const remote::RespCommand> commands,
-                                              SteadyClock::time_point deadline);
   Result<std::vector<bool>> FindPresent(std::span<const std::string> keys,
                                         SteadyClock::time_point deadline);
   Result<void> PutSome(std::span<const kv::KvRecord> records, std::span<const std::string> keys);
   Error Drop(const kv::KvLookup& lookup, const std::string& key, const Error& cause);
   void Remember(const kv::KvKey& key);
   void Forget(const kv::KvKey& key);
-  void NoteReachable(const Error* failure);
 
   const Options options_;
   const std::string time_to_live_;  // in seconds, as a command has it
@@ -89,7 +85,6 @@ class SharedBlockStore final : public kv::BlockStore {
   mutable std::mutex mutex_;                                         // guards the following
   LruMap<kv::KvKey, SteadyClock::time_point, kv::KvKeyHash> known_;  // until when
   SharedBlockStats stats_;
-  bool is_reachable_ = true;
 };
 
 }  // namespace kvgate::store::shared

@@ -40,9 +40,15 @@ return {length, from, entries, epoch}
 )lua";
 
 // ARGV: the length and the epoch expected, the epoch of a new log, whether all before is cleared,
-// the time to live or 0, then the entries. Returns the length and the epoch, or the length -1.
+// the time to live or 0, then the entries. Returns the length and the epoch, or the length -1. An
+// addition that is carried out again finds its first entry where it put it.
 constexpr std::string_view kAppend = R"lua(
-if length ~= tonumber(ARGV[1]) or epoch ~= ARGV[2] then return {-1, epoch} end
+local expected = tonumber(ARGV[1])
+if (epoch == ARGV[2] or epoch == ARGV[3]) and expected >= base and
+    redis.call('LINDEX', KEYS[1], expected - base) == ARGV[6] then
+  return {expected + #ARGV - 5, epoch}
+end
+if length ~= expected or epoch ~= ARGV[2] then return {-1, epoch} end
 if epoch == '' then
   redis.call('DEL', KEYS[1])
   epoch = ARGV[3]

@@ -63,8 +63,8 @@ class SharedLogs {
     bool clears = false;                    // the entries take the place of all before them
   };
   // Adds all entries or none and returns the log's new state, or nothing if its state was another
-  // than that expected. REQUIRES: entries not empty. Errors: those of RespClient::Call, after which
-  // it is unknown if they were added.
+  // than that expected. A server that carries it out twice adds once. REQUIRES: entries not empty.
+  // Errors: those of RespClient::Call, after which it is unknown if they were added.
   Result<std::optional<State>> Append(const Name& name, const Addition& addition) const;
 
   // Returns the root of the log in which an id is, or nothing. Errors: those of RespClient::Call.

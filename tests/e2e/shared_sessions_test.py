@@ -63,6 +63,31 @@ class SharedSessionsTest(Case):
         for key in self.redis.keys():
             self.assertTrue(key.startswith(("kvg:b:", "kvg:s:", "kvg:i:")), key)
 
+    def test_of_two_streams_at_once_the_slower_one_ends_with_the_conflict(self):
+        self.assert_ok(self.say(self.first, "k", "before"))
+        for attempt in range(8):
+            replies = [None, None]
+
+            def write(index):
+                replies[index] = self.say((self.first, self.second)[index], "k",
+                                          f"stream {attempt} of {index}", stream=True)
+
+            writers = [threading.Thread(target=write, args=(index,)) for index in range(2)]
+            for writer in writers:
+                writer.start()
+            for writer in writers:
+                writer.join()
+            errors = [event["error"] for reply in replies for event in reply.objects
+                      if "error" in event]
+            self.assertLessEqual(len(errors), 1)
+            if errors:
+                self.assertIn("another gateway", errors[0]["message"])
+                kept = self.turns(self.first, "k")
+                self.assertEqual(kept, self.turns(self.second, "k"))
+                self.assertEqual(len(kept), 2 + 2 * attempt)
+                return
+        self.fail("no two streams met")
+
     def test_responses_and_conversations_go_on_at_any_gateway(self):
         def respond(running, text, **more):
             reply = running.send("/v1/responses", {"model": "local", "input": text,
@@ -88,9 +113,7 @@ class SharedSessionsTest(Case):
 
             def write(index):
                 replies[index] = self.say((self.first, self.second)[index], "k",
-                                          f"round {round_index} of {index}",
-                                          messages=[{"role": "user", "content":
-                                                     f"round {round_index} of {index}"}])
+                                          f"round {round_index} of {index}")
 
             writers = [threading.Thread(target=write, args=(index,)) for index in range(2)]
             for writer in writers:
@@ -147,6 +170,11 @@ class SharedSessionsTest(Case):
         self.assert_ok(self.say(self.first, "k", "at the first"))
         self.assert_ok(self.say(self.second, "k", "at the second"))
         self.assertLess(time.monotonic() - began, 20)
+        # What was deleted here alone would come back.
+        connection = self.first.connect()
+        connection.request("DELETE", "/kvgate/v1/sessions/k")
+        self.assertEqual(connection.getresponse().status, 503)
+        connection.close()
         self.redis.start()  # with nothing in it
         # One of both is the head for both, and what comes next goes on from there at either.
         wait_until(lambda: self.turns(self.first, "k") == self.turns(self.second, "k"),

@@ -28,6 +28,8 @@ constexpr std::string_view kTurnsPrefix = "session:";
 constexpr std::string_view kEventPrefix = "event:";
 constexpr size_t kEventsMax = 10'000;
 constexpr size_t kPageTurns = 100;
+// Times that an entry is made for a conversation to which other gateways add meanwhile.
+constexpr int kTipAttemptsMax = 8;
 constexpr size_t kTurnsMax = 1'000'000;
 constexpr uint64_t kChainBytesMax = uint64_t{256} << 20;
 
@@ -147,10 +149,12 @@ SharedTurns::Seen SessionLog::SeenOf(const Place& place) const {
   return shared_->SeenOf({.tenant = place.tenant, .root = RootIdOf(place.key)});
 }
 
-void SessionLog::Refresh(std::string_view tenant, std::string_view id) const {
-  if (shared_ == nullptr) return;
+SharedTurns::Seen SessionLog::Refresh(std::string_view tenant, std::string_view id) const {
+  if (shared_ == nullptr) return 0;
   const std::string root = shared_->RootOf(tenant, id);
-  if (IsRoot(root)) shared_->Refresh({.tenant = tenant, .root = root});
+  if (!IsRoot(root)) return 0;
+  shared_->Refresh({.tenant = tenant, .root = root});
+  return shared_->SeenOf({.tenant = tenant, .root = root});
 }
 
 Result<void> SessionLog::Write(std::string_view tenant, std::string_view root,
@@ -160,14 +164,14 @@ Result<void> SessionLog::Write(std::string_view tenant, std::string_view root,
 }
 
 // Its parent says in which tree it is. A tree without a root, of an earlier version, is not shared.
-Result<void> SessionLog::WriteBehind(Turn entry) {
+Result<void> SessionLog::WriteBehind(Turn entry, std::optional<SharedTurns::Seen> seen) {
   if (shared_ == nullptr) return turns_->Append(std::move(entry));
   const std::string root = shared_->RootOf(entry.tenant, entry.parent);
   if (!IsRoot(root)) return turns_->Append(std::move(entry));
   const std::string tenant = entry.tenant;
   std::vector<Turn> turns;
   turns.push_back(std::move(entry));
-  return Write(tenant, root, std::move(turns));
+  return Write(tenant, root, std::move(turns), seen);
 }
 
 Result<void> SessionLog::Erase(std::string_view tenant, std::string_view root,
@@ -287,16 +291,7 @@ Result<void> SessionLog::Append(const Place& place, Dialect dialect, const Logge
   std::vector<Turn> turns;
   if (!root) turns.push_back(RootTurn(place, dialect));
   turns.push_back(StoredTurn(place, turn));
-  const Result<void> added = Write(place.tenant, RootIdOf(place.key), std::move(turns), seen);
-  if (added || added.error().code != ErrorCode::kCancelled) return added;
-  Error error = MakeError(
-      ErrorCode::kUnavailable, dialect::form::kSessionSource,
-      fmt::format("Session '{}' has gone on at another gateway since this request began, so that "
-                  "its turn is not kept. Look at what it says there and send this one again.",
-                  place.key.substr(0, kKeyBytesMax)),
-      "x-kvgate-session");
-  error.retryable = true;
-  return error;
+  return Write(place.tenant, RootIdOf(place.key), std::move(turns), seen);
 }
 
 // It stands where later requests look for it: behind the response, or at the conversation's end.
@@ -308,17 +303,18 @@ Result<void> SessionLog::AppendEvent(const Place& place, const LoggedTurn& event
   if (!IsResponse(response)) {
     return AppendAtTip(place, [&](const std::string& tip) -> Result<Turn> {
       if (tip != event.parent) return elsewhere;
-      return std::move(entry);
+      return entry;
     });
   }
   const std::lock_guard lock(mutex_);
+  const SharedTurns::Seen seen = Refresh(place.tenant, response);
   KVGATE_TRY(const std::string newest, NewestAfter(place.tenant, response));
   if (newest != event.parent) return elsewhere;
   size_t number = 1;
   while (turns_->Get(place.tenant, EventIdOf(response, number))) ++number;
   entry.id = EventIdOf(response, number);
   entry.session.clear();
-  return WriteBehind(std::move(entry));
+  return WriteBehind(std::move(entry), seen);
 }
 
 Result<void> SessionLog::AppendKept(const Place& place, Turn entry, bool follows_events) {
@@ -349,10 +345,15 @@ Result<std::string> SessionLog::Tip(const Place& place) const {
 Result<void> SessionLog::AppendAtTip(const Place& place, const MakeEntry& make) {
   if (!keeps()) return NotKept();
   const std::lock_guard lock(mutex_);
-  KVGATE_TRY(const std::string tip, Tip(place));
-  KVGATE_TRY(Turn entry, make(tip));
-  entry.parent = tip;
-  return WriteBehind(std::move(entry));
+  for (int attempt = 1;; ++attempt) {
+    KVGATE_TRY(const std::string tip, Tip(place));
+    const SharedTurns::Seen seen = SeenOf(place);
+    KVGATE_TRY(Turn entry, make(tip));
+    entry.parent = tip;
+    const Result<void> added = WriteBehind(std::move(entry), seen);
+    const bool is_late = !added && added.error().code == ErrorCode::kCancelled;
+    if (!is_late || attempt == kTipAttemptsMax) return added;
+  }
 }
 
 Result<void> SessionLog::RemoveIfEmpty(std::string_view tenant, std::string_view root_id) {
@@ -402,10 +403,11 @@ Result<void> SessionLog::EraseListed(const Place& place) {
 
 Result<void> SessionLog::Create(const CreateArgs& args) {
   if (!keeps()) return NotKept();
-  if (Find(args.place)) {
-    return MakeError(ErrorCode::kInvalidArgument, kSource,
-                     fmt::format("There is a session '{}' already.", args.place.key), "key");
-  }
+  const Error taken =
+      MakeError(ErrorCode::kInvalidArgument, kSource,
+                fmt::format("There is a session '{}' already.", args.place.key), "key");
+  if (Find(args.place)) return taken;
+  const SharedTurns::Seen seen = SeenOf(args.place);
   std::map<std::string, std::string> new_ids = {{"", ""}};
   std::vector<Turn> turns = {RootTurn(args.place, args.dialect)};
   for (const LoggedTurn& turn : args.turns) {
@@ -426,7 +428,9 @@ Result<void> SessionLog::Create(const CreateArgs& args) {
     new_ids.emplace(turn.id, copy.id);
     turns.push_back(StoredTurn(args.place, copy));
   }
-  return Write(args.place.tenant, RootIdOf(args.place.key), std::move(turns));
+  const Result<void> made =
+      Write(args.place.tenant, RootIdOf(args.place.key), std::move(turns), seen);
+  return !made && made.error().code == ErrorCode::kCancelled ? taken : made;
 }
 
 Result<SessionLog::Page> SessionLog::List(std::string_view tenant, size_t limit,

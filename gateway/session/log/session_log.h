@@ -71,12 +71,13 @@ class SessionLog {
 
   // How much other gateways had added to a session when it was looked up last.
   SharedTurns::Seen SeenOf(const Place& place) const;
-  // Takes in what other gateways have made of a stored response or a conversation.
-  void Refresh(std::string_view tenant, std::string_view id) const;
+  // Takes in what other gateways have made of a stored response or a conversation, and returns how
+  // much they have added to its session.
+  SharedTurns::Seen Refresh(std::string_view tenant, std::string_view id) const;
 
   // Durable on return, whole or not at all. Creates the session if there is none. The turn's parent
-  // must be there, or empty. With `seen`, returns kUnavailable (409) if other gateways have added
-  // to it since. To a stored response or a conversation only events are added this way, with
+  // must be there, or empty. With `seen`, returns kCancelled if other gateways have added to it
+  // since. To a stored response or a conversation only events are added this way, with
   // kCancelled if another entry came behind the parent meanwhile.
   Result<void> Append(const Place& place, Dialect dialect, const LoggedTurn& turn,
                       std::optional<SharedTurns::Seen> seen = std::nullopt);
@@ -84,7 +85,8 @@ class SessionLog {
   // parent it begins the session of that key. With `follows_events` it goes on from what was added
   // behind its parent meanwhile. Returns kInvalidArgument for a taken id.
   Result<void> AppendKept(const Place& place, store::meta::Turn entry, bool follows_events = false);
-  // Adds an entry behind the newest one of a conversation, whose id `make` is given, or none.
+  // Adds an entry behind the newest one of a conversation, whose id `make` is given, or none. It is
+  // asked again if another gateway adds one meanwhile.
   using MakeEntry = std::function<Result<store::meta::Turn>(const std::string& tip)>;
   Result<void> AppendAtTip(const Place& place, const MakeEntry& make);
   // Returns the id of a conversation's newest entry; kNotFound if there is no conversation.
@@ -123,7 +125,8 @@ class SessionLog {
   Result<void> Write(std::string_view tenant, std::string_view root,
                      std::vector<store::meta::Turn> turns,
                      std::optional<SharedTurns::Seen> seen = std::nullopt);
-  Result<void> WriteBehind(store::meta::Turn entry);
+  Result<void> WriteBehind(store::meta::Turn entry,
+                           std::optional<SharedTurns::Seen> seen = std::nullopt);
   Result<void> Erase(std::string_view tenant, std::string_view root, std::string_view id);
   Result<void> EraseListed(const Place& place);
   // Deletes the session if no entry but its root is left.

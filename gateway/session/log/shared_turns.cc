@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/session/log/session_log.h"
-#include "gateway/session/log/shared_entry.h"
 
 namespace kvgate::session::log {
 namespace {
@@ -41,8 +40,6 @@ std::vector<std::string> Encoded(const std::vector<Turn>& turns) {
 }
 
 }  // namespace
-
-struct SharedTurns::Entry : SharedEntry {};
 
 std::mutex& SharedTurns::MutexOf(const std::string& name) const {
   return tree_mutexes_[std::hash<std::string>()(name) % kMutexes];
@@ -83,6 +80,9 @@ void SharedTurns::Refresh(const Tree& tree) {
 // has forgotten the log, it is read whole, and what only this gateway has is added.
 Result<void> SharedTurns::TakeIn(const Tree& tree, State& state) {
   const store::shared::SharedLogs::Name log{.tenant = tree.tenant, .root = tree.root};
+  // A tree that was retired here, for want of space, may still be there.
+  const bool is_here = turns_.Get(tree.tenant, tree.root).has_value();
+  state.is_known &= is_here || state.log.length == 0;
   auto part = logs_.Read(log, state.is_known ? state.log.length : 0);
   if (part && state.is_known && part->state.epoch != state.log.epoch) {
     state.is_known = false;
@@ -92,10 +92,10 @@ Result<void> SharedTurns::TakeIn(const Tree& tree, State& state) {
     state.is_known = false;
     return part.error();
   }
-  std::vector<Entry> entries;
+  std::vector<SharedEntry> entries;
   for (const std::string& bytes : part->entries) {
     if (std::optional<SharedEntry> entry = DecodeSharedEntry(bytes, tree.tenant)) {
-      entries.push_back({*std::move(entry)});
+      entries.push_back(*std::move(entry));
     }
   }
   state.log = part->state;
@@ -105,10 +105,10 @@ Result<void> SharedTurns::TakeIn(const Tree& tree, State& state) {
   return AddOwn(tree, entries, state);
 }
 
-void SharedTurns::Apply(const Tree& tree, std::vector<Entry> entries, State& state) {
+void SharedTurns::Apply(const Tree& tree, const std::vector<SharedEntry>& entries, State& state) {
   std::vector<Turn> added;
   std::set<std::string, std::less<>> ids;
-  for (Entry& entry : entries) {
+  for (const SharedEntry& entry : entries) {
     const bool is_here =
         ids.contains(entry.turn.id) || turns_.Get(tree.tenant, entry.turn.id).has_value();
     switch (entry.kind) {
@@ -116,19 +116,21 @@ void SharedTurns::Apply(const Tree& tree, std::vector<Entry> entries, State& sta
         state.last = entry.turn.id;
         if (is_here) break;
         ids.insert(entry.turn.id);
-        added.push_back(std::move(entry.turn));
+        added.push_back(entry.turn);
         ++state.num_of_others;
         break;
       case SharedEntry::Kind::kDeleted:
         if (state.last == entry.turn.id) state.last.clear();
         if (!is_here) break;
         Store(added);
+        ids.erase(entry.turn.id);
         (void)turns_.Delete(tree.tenant, entry.turn.id);
         ++state.num_of_others;
         break;
       case SharedEntry::Kind::kPurged:
         state.last.clear();
         Store(added);
+        ids.clear();
         if (const auto purged = turns_.PurgeConversation(tree.tenant, tree.root);
             purged && *purged > 0) {
           ++state.num_of_others;
@@ -153,9 +155,10 @@ void SharedTurns::Store(std::vector<Turn>& turns) {
   }
 }
 
-Result<void> SharedTurns::AddOwn(const Tree& tree, const std::vector<Entry>& there, State& state) {
+Result<void> SharedTurns::AddOwn(const Tree& tree, const std::vector<SharedEntry>& there,
+                                 State& state) {
   std::set<std::string_view> known;
-  for (const Entry& entry : there) known.insert(entry.turn.id);
+  for (const SharedEntry& entry : there) known.insert(entry.turn.id);
   std::vector<Turn> own;  // the newest first
   uint64_t before = 0;
   for (bool has_more = true; has_more;) {
@@ -172,12 +175,14 @@ Result<void> SharedTurns::AddOwn(const Tree& tree, const std::vector<Entry>& the
   }
   if (own.empty()) return {};
   std::reverse(own.begin(), own.end());
+  KVGATE_TRY_VOID(Publish(tree, {.entries = Encoded(own), .ids = MintedIds(own)}, state));
   state.last = own.back().id;
-  return Publish(tree, {.entries = Encoded(own), .ids = MintedIds(own)}, state);
+  return {};
 }
 
 Result<void> SharedTurns::Publish(const Tree& tree, const Addition& addition, State& state) {
   const store::shared::SharedLogs::Name log{.tenant = tree.tenant, .root = tree.root};
+  if (!state.is_known) KVGATE_TRY_VOID(TakeIn(tree, state));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (addition.seen && state.num_of_others != *addition.seen) {
       return MakeError(ErrorCode::kCancelled, kSource,
@@ -196,11 +201,6 @@ Result<void> SharedTurns::Publish(const Tree& tree, const Addition& addition, St
       return {};
     }
     KVGATE_TRY_VOID(TakeIn(tree, state));
-    // A call may be carried out twice, and the second time another state is found.
-    if (!addition.last.empty() && turns_.Get(tree.tenant, addition.last)) {
-      state.num_of_others -= std::min<Seen>(state.num_of_others, addition.entries.size());
-      return {};
-    }
   }
   return MakeError(ErrorCode::kUnavailable, kSource,
                    "other gateways add to the session all the time");
@@ -211,18 +211,14 @@ Result<void> SharedTurns::Append(const Tree& tree, std::vector<Turn> turns,
   const std::string name = NameOf(tree);
   const std::lock_guard lock(MutexOf(name));
   State state = StateOf(name);
-  if (!state.is_known) (void)TakeIn(tree, state);
   const int64_t now_us = WallClock::NowUs();
   for (Turn& turn : turns) turn.created_us = now_us;
-  const std::string last = turns.back().id;
-  const Result<void> published = Publish(
-      tree, {.entries = Encoded(turns), .ids = MintedIds(turns), .last = last, .seen = seen},
-      state);
+  const Result<void> published =
+      Publish(tree, {.entries = Encoded(turns), .ids = MintedIds(turns), .seen = seen}, state);
   const bool is_refused = !published && published.error().code == ErrorCode::kCancelled;
-  if (!is_refused) state.last = last;
+  if (!is_refused) state.last = turns.back().id;
   Keep(name, state);
   if (is_refused) return published;
-  if (published && turns_.Get(tree.tenant, last)) return {};  // it came back as another's
   return turns_.AppendAll(std::move(turns));
 }
 
@@ -230,7 +226,6 @@ Result<void> SharedTurns::Delete(const Tree& tree, std::string_view id) {
   const std::string name = NameOf(tree);
   const std::lock_guard lock(MutexOf(name));
   State state = StateOf(name);
-  if (!state.is_known) KVGATE_TRY_VOID(TakeIn(tree, state));
   SharedEntry entry{.kind = SharedEntry::Kind::kDeleted};
   entry.turn.id = id;
   const Result<void> published = Publish(tree, {.entries = {EncodeSharedEntry(entry)}}, state);
@@ -243,7 +238,6 @@ Result<void> SharedTurns::Purge(const Tree& tree) {
   const std::string name = NameOf(tree);
   const std::lock_guard lock(MutexOf(name));
   State state = StateOf(name);
-  if (!state.is_known) KVGATE_TRY_VOID(TakeIn(tree, state));
   const Result<void> published = Publish(
       tree, {.entries = {EncodeSharedEntry({.kind = SharedEntry::Kind::kPurged})}, .clears = true},
       state);

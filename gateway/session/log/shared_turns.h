@@ -20,6 +20,7 @@
 
 #include "base/lru_map.h"
 #include "base/result.h"
+#include "gateway/session/log/shared_entry.h"
 #include "store/meta/turn_store.h"
 #include "store/shared/shared_logs.h"
 
@@ -62,18 +63,16 @@ class SharedTurns {
     std::string last = {};  // the id of the newest turn
     bool is_known = false;  // what is here and what is there have been compared
   };
-  struct Entry;
   State StateOf(const std::string& name) const;
   void Keep(const std::string& name, const State& state);
-  // REQUIRE the tree's mutex held.
+  // The following REQUIRE the tree's mutex held.
   Result<void> TakeIn(const Tree& tree, State& state);
-  void Apply(const Tree& tree, std::vector<Entry> entries, State& state);
+  void Apply(const Tree& tree, const std::vector<SharedEntry>& entries, State& state);
   void Store(std::vector<store::meta::Turn>& turns);
-  Result<void> AddOwn(const Tree& tree, const std::vector<Entry>& there, State& state);
+  Result<void> AddOwn(const Tree& tree, const std::vector<SharedEntry>& there, State& state);
   struct Addition {
     std::vector<std::string> entries = {};
     std::vector<std::string> ids = {};  // by which the tree is found from now on
-    std::string last = {};              // the id of the last turn of them; empty: none is one
     std::optional<Seen> seen = {};
     bool clears = false;
   };

@@ -24,6 +24,15 @@ TEST(BreakerTest, FailuresInARowStopCallsForAPause) {
   EXPECT_FALSE(breaker.IsPaused(kStart + milliseconds(100)));
 }
 
+TEST(BreakerTest, ItSaysOnceThatItTripsAndThatCallsAreMadeAgain) {
+  Breaker breaker({.failures_max = 2, .pause = milliseconds(100)});
+  EXPECT_FALSE(breaker.Fail(kStart));
+  EXPECT_TRUE(breaker.Fail(kStart));
+  EXPECT_FALSE(breaker.Fail(kStart + milliseconds(100)));
+  EXPECT_TRUE(breaker.Succeed());
+  EXPECT_FALSE(breaker.Succeed());
+}
+
 TEST(BreakerTest, OneCallIsTheTrialAndItsOutcomeDecides) {
   Breaker breaker({.failures_max = 1, .pause = milliseconds(100)});
   breaker.Fail(kStart);

@@ -112,6 +112,12 @@ class MemoryClient final : public remote::RespClient {
       return remote::RespReply{.kind = remote::RespReply::Kind::kArray,
                                .items = {Integer(now), Text(life)}};
     };
+    const int64_t at = number - base;
+    const bool is_same = epoch == words[6] || epoch == words[7];
+    if (is_same && at >= 0 && at < static_cast<int64_t>(list.size()) &&
+        list[static_cast<size_t>(at)] == words[10]) {
+      return answer(number + static_cast<int64_t>(words.size()) - 10, epoch);
+    }
     if (length != number || epoch != words[6]) return answer(-1, epoch);
     if (epoch.empty()) epoch = words[7];
     if (words[8] == "1") {

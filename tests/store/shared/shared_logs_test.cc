@@ -98,6 +98,15 @@ TEST_F(SharedLogsTest, NothingStandsThereInClearAndWhatIsDamagedIsLeftOut) {
   EXPECT_EQ(SharedLogs({}, client_, *their_ring).Read(name_, 0)->state.length, 0u);
 }
 
+TEST_F(SharedLogsTest, WhatIsCarriedOutTwiceIsAddedOnce) {
+  client_.repeats = true;
+  EXPECT_EQ(Append(logs_, 0, {"a", "b"}), 2u);
+  EXPECT_EQ(Append(logs_, 2, {"c"}), 3u);
+  EXPECT_EQ(Append(logs_, 3, {"cleared"}, true), 4u);
+  EXPECT_EQ(Append(logs_, 4, {"d"}), 5u);
+  EXPECT_EQ(Read(other_), (Strings{"cleared", "d"}));
+}
+
 TEST_F(SharedLogsTest, ALogThatTheServerHasForgottenIsAnother) {
   EXPECT_EQ(Append(logs_, 0, {"a"}), 1u);
   const SharedLogs::State before = logs_.Read(name_, 0)->state;

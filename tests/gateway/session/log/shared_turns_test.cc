@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 
+#include "gateway/dialect/responses/response_items.h"
 #include "gateway/session/log/history.h"
 #include "gateway/session/log/session_log.h"
 #include "tests/gateway/service/kept_responses.h"
@@ -101,7 +102,7 @@ TEST_F(SharedTurnsTest, OfTwoWritersTheSlowerOneIsRefusedAndKeepsNothing) {
   ASSERT_TRUE(b_.Add(2, "of b", "turn_1", seen_b));
   const Result<void> slower = a_.Add(3, "of a", "turn_1", seen_a);
   ASSERT_FALSE(slower);
-  EXPECT_EQ(slower.error().source, dialect::form::kSessionSource);  // a 409
+  EXPECT_EQ(slower.error().code, ErrorCode::kCancelled);
   EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
   EXPECT_THAT(b_.Ids(), ElementsAre("turn_1", "turn_2"));
   // Once it has read what was said, it is its turn.
@@ -215,6 +216,69 @@ TEST_F(SharedTurnsTest, StoredResponsesAreFoundByTheirIds) {
   a_.log->Refresh("t", id_of(4));
   EXPECT_TRUE(a_.turns->Get("t", id_of(4)));
   EXPECT_FALSE(a_.turns->Get("u", id_of(4)));
+}
+
+TEST_F(SharedTurnsTest, AnEventBehindWhatAnotherGatewaySaidIsRefused) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  (void)a_.Ids();
+  const auto seen = a_.log->SeenOf(kPlace);  // as a summary that is being made
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  ASSERT_TRUE(b_.Add(2, "b", "turn_1"));
+  const auto event = a_.Add(3, "an event", "turn_1", seen);
+  ASSERT_FALSE(event);
+  EXPECT_EQ(event.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
+}
+
+TEST_F(SharedTurnsTest, WhatTwoGatewaysAddToAConversationStandsInOneLine) {
+  const std::string key = std::string(dialect::responses::kConversationPrefix) + "1";
+  const SessionLog::Place place{.tenant = "t", .key = key};
+  const auto entry = [&](std::string id) {
+    store::meta::Turn turn;
+    turn.id = std::move(id);
+    turn.tenant = "t";
+    turn.session = key;
+    turn.items.push_back({.role = "x", .payload = "{}"});
+    return turn;
+  };
+  ASSERT_TRUE(a_.log->AppendKept(place, entry(key)));
+  ASSERT_TRUE(b_.log->Tip(place));
+  // The other one adds an entry while this one's is made.
+  int num_made = 0;
+  const auto added = a_.log->AppendAtTip(place, [&](const std::string&) {
+    if (++num_made == 1) {
+      EXPECT_TRUE(b_.log->AppendAtTip(place, [&](const std::string&) { return entry("of b"); }));
+    }
+    return Result<store::meta::Turn>(entry("of a"));
+  });
+  ASSERT_TRUE(added) << added.error().ToString();
+  EXPECT_EQ(num_made, 2);
+  EXPECT_EQ(a_.turns->Get("t", "of a")->parent, "of b");
+  EXPECT_EQ(*b_.log->Tip(place), "of a");
+}
+
+TEST_F(SharedTurnsTest, ASessionIsCreatedOnce) {
+  EXPECT_FALSE(a_.log->Find(kPlace));
+  LoggedTurn turn = TurnOf(1, {"a"});
+  turn.parent.clear();
+  const auto create = [&](Gateway& gateway, std::string_view id) {
+    return gateway.log->Create({.place = kPlace,
+                                .dialect = Dialect::kChatCompletions,
+                                .turns = {&turn, 1},
+                                .request_id = id});
+  };
+  ASSERT_TRUE(create(b_, "b"));
+  EXPECT_EQ(create(a_, "a").error().field, "key");
+  EXPECT_EQ(a_.Ids().size(), 1u);
+}
+
+TEST_F(SharedTurnsTest, WhatWasRetiredHereComesBack) {
+  ASSERT_TRUE(a_.Add(1, "a"));
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  ASSERT_TRUE(b_.turns->PurgeConversation("t", "session-root:k"));  // as for want of space
+  EXPECT_THAT(b_.Ids(), ElementsAre("turn_1"));
+  ASSERT_TRUE(b_.Add(2, "b", "turn_1", b_.log->SeenOf(kPlace)));
+  EXPECT_THAT(a_.Ids(), ElementsAre("turn_1", "turn_2"));
 }
 
 // Random turns at both, with stores that go, forget and lose answers, and gateways that restart.
