@@ -115,7 +115,8 @@ std::unique_ptr<session::retrieval::VectorBook> OpenVectors(const config::Config
 
 // Returns null if prompts are not stored. It must be destroyed before the objects it borrows.
 std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
-                                                  const DataTier& tier, service::Prompts& prompts) {
+                                                  const DataTier& tier, SharedTier* shared,
+                                                  service::Prompts& prompts) {
   if (tier.meta() == nullptr) return nullptr;
   if (!config.store.prompts) {
     const auto purged = service::PromptStore::Purge(*tier.meta());
@@ -128,6 +129,7 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
   return std::make_unique<service::PromptStore>(service::PromptStore::Options{
       .meta = *tier.meta(),
       .tenants = prompts.tenants(),
+      .shared = shared != nullptr ? &shared->prompts() : nullptr,
       .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
       .bytes_max = config.store.prompts_bytes / 4});
 }
@@ -135,7 +137,7 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
 // Returns null if prompts are not stored, because what is learnt of them holds their words. It must
 // be destroyed before the objects it borrows.
 std::unique_ptr<service::TemplateStore> OpenTemplates(const config::Config& config,
-                                                      const DataTier& tier,
+                                                      const DataTier& tier, SharedTier* shared,
                                                       service::Prompts& prompts) {
   if (tier.meta() == nullptr) return nullptr;
   if (!config.store.prompts) {
@@ -149,6 +151,7 @@ std::unique_ptr<service::TemplateStore> OpenTemplates(const config::Config& conf
   return std::make_unique<service::TemplateStore>(service::TemplateStore::Options{
       .meta = *tier.meta(),
       .templates = prompts.templates(),
+      .shared = shared != nullptr ? &shared->templates() : nullptr,
       .retention = std::chrono::seconds(config.store.prompts_retention_seconds)});
 }
 
@@ -259,8 +262,8 @@ class OpenRuntime final : public Runtime {
                                     .memory = memory_.get(),
                                     .vectors = vectors_.get()},
                                    std::move(beginning.summary_prompt))),
-        prompt_store_(OpenPrompts(config_, tier_, prompts_)),
-        template_store_(OpenTemplates(config_, tier_, prompts_)),
+        prompt_store_(OpenPrompts(config_, tier_, shared_.get(), prompts_)),
+        template_store_(OpenTemplates(config_, tier_, shared_.get(), prompts_)),
         service_({.registry = options_.registry,
                   .metrics = metrics_,
                   .kv = tier_.kv(),

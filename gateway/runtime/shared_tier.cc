@@ -14,6 +14,9 @@ namespace {
 
 // The burst holds the KV of a long request.
 constexpr uint64_t kBurstBytes = uint64_t{4} << 30;
+// A row of prompts is a tool or a system prompt; one of templates, all of a tenant and model.
+constexpr size_t kPromptRowsMax = 2'048;
+constexpr size_t kTemplateRowsMax = 256;
 
 Error Refuse(std::string detail, std::string field) {
   return MakeError(ErrorCode::kInvalidArgument, "config", std::move(detail), std::move(field));
@@ -99,6 +102,13 @@ Result<std::unique_ptr<SharedTier>> SharedTier::Open(const config::Config& confi
       store::shared::SharedLogs::Options{
           .time_to_live = std::chrono::seconds(config.store.turns_retention_seconds)},
       *tier->client_, *keyring);
+  const auto open_feed = [&](std::string name, size_t rows_max) {
+    store::shared::SharedFeed::Options feed{.name = std::move(name), .rows_max = rows_max};
+    feed.time_to_live = std::chrono::seconds(config.store.prompts_retention_seconds);
+    return std::make_unique<store::shared::SharedFeed>(feed, *tier->client_, *keyring);
+  };
+  tier->prompts_ = open_feed("prompts", kPromptRowsMax);
+  tier->templates_ = open_feed("templates", kTemplateRowsMax);
   tier->admission_ = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
       .bytes_per_day = config.store.shared_write_budget_bytes, .burst_bytes_min = kBurstBytes});
   return tier;

@@ -1,5 +1,6 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
-// the KV blocks in it with the budget of writing them, and the logs of sessions.
+// the KV blocks in it with the budget of writing them, the logs of sessions, and the feeds of what
+// prompts begin with.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 #include "gateway/config/config.h"
 #include "store/remote/resp_client.h"
 #include "store/shared/shared_block_store.h"
+#include "store/shared/shared_feed.h"
 #include "store/shared/shared_logs.h"
 
 namespace kvgate::runtime {
@@ -26,6 +28,9 @@ class SharedTier {
 
   store::shared::SharedBlockStore& blocks() { return *blocks_; }
   store::shared::SharedLogs& logs() { return *logs_; }
+  // What prompts begin with, and what was learnt of their lines.
+  store::shared::SharedFeed& prompts() { return *prompts_; }
+  store::shared::SharedFeed& templates() { return *templates_; }
   const std::shared_ptr<tier::WriteAdmission>& write_admission() const { return admission_; }
 
  private:
@@ -35,6 +40,8 @@ class SharedTier {
   std::unique_ptr<store::remote::RespClient> client_;
   std::unique_ptr<store::shared::SharedBlockStore> blocks_;
   std::unique_ptr<store::shared::SharedLogs> logs_;
+  std::unique_ptr<store::shared::SharedFeed> prompts_;
+  std::unique_ptr<store::shared::SharedFeed> templates_;
   std::shared_ptr<tier::WriteAdmission> admission_;
 };
 

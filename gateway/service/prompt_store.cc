@@ -32,6 +32,8 @@ constexpr char kOrder = 'O';
 constexpr std::string_view kKinds[] = {"T", "O", "t", "o"};
 constexpr size_t kNameBytes = 16;
 constexpr uint16_t kScopeVersion = 3;  // the first version that names the scope of a text
+// Of a row as other gateways are told it (store/FORMAT.md).
+constexpr uint8_t kSharedVersion = 1;
 
 void AppendIdentity(std::string& out, const Identity& identity) {
   store::file::AppendValue(out, identity.low);
@@ -50,13 +52,50 @@ struct Encoded {
   std::string value;
 };
 
-Encoded Encode(const TenantMemory::Row& row, int64_t time_us, const Keyring& ring) {
+std::string PayloadOf(const TenantMemory::Row& row) {
+  if (row.bytes) return *row.bytes;
   std::string payload;
-  if (row.bytes) {
-    payload = *row.bytes;
-  } else {
-    for (const Identity& tool : row.order) AppendIdentity(payload, tool);
+  for (const Identity& tool : row.order) AppendIdentity(payload, tool);
+  return payload;
+}
+
+// Returns false if a row of this kind has no such payload.
+bool SetPayload(char kind, std::string payload, TenantMemory::Row& row) {
+  if (kind == kText) {
+    row.bytes = std::make_shared<const std::string>(std::move(payload));
+    return true;
   }
+  if (kind != kOrder || payload.size() % sizeof(Identity) != 0) return false;
+  row.scope = row.key;
+  store::file::ByteReader order(payload);
+  while (!order.at_end()) row.order.push_back(TakeIdentity(order));
+  return true;
+}
+
+// A row as other gateways are told it.
+std::string ToShared(const TenantMemory::Row& row) {
+  std::string out;
+  store::file::AppendValue(out, kSharedVersion);
+  out += row.bytes ? kText : kOrder;
+  AppendIdentity(out, row.key);
+  AppendIdentity(out, row.scope);
+  store::file::AppendText(out, PayloadOf(row));
+  return out;
+}
+
+std::optional<TenantMemory::Row> FromShared(std::string_view bytes) {
+  store::file::ByteReader reader(bytes);
+  const auto version = reader.Take<uint8_t>();
+  const auto kind = reader.Take<char>();
+  TenantMemory::Row row{.key = TakeIdentity(reader), .scope = TakeIdentity(reader)};
+  std::string payload = reader.TakeText();
+  const bool is_row = reader.at_end() && version == kSharedVersion &&
+                      SetPayload(kind, std::move(payload), row);
+  return is_row ? std::optional(std::move(row)) : std::nullopt;
+}
+
+Encoded Encode(const TenantMemory::Row& row, int64_t time_us, const Keyring& ring) {
+  const std::string payload = PayloadOf(row);
   std::string name;
   AppendIdentity(name, row.key);
   // The payload is part of the name, because a scope has several orders.
@@ -98,17 +137,10 @@ Result<Decoded> Decode(std::string_view key, std::string_view value, const Keyri
     out.row.key = TakeIdentity(reader);
     if (unsealed->version >= kScopeVersion) out.row.scope = TakeIdentity(reader);
   }
-  const bool whole = reader.at_end() && name.ok() && (kind == kText || kind == kOrder);
-  if (!whole || (kind == kOrder && payload.size() % sizeof(Identity) != 0)) {
+  const bool whole = reader.at_end() && name.ok();
+  if (!whole || !SetPayload(kind, std::move(payload), out.row)) {
     return Damaged(store::file::kPromptKind, "its sizes do not add up");
   }
-  if (kind == kText) {
-    out.row.bytes = std::make_shared<const std::string>(std::move(payload));
-    return out;
-  }
-  out.row.scope = out.row.key;
-  store::file::ByteReader order(payload);
-  while (!order.at_end()) out.row.order.push_back(TakeIdentity(order));
   return out;
 }
 
@@ -127,7 +159,10 @@ PromptStore::~PromptStore() {
   }
   wake_.notify_all();
   thread_.join();
-  (void)Attempt("service", "keeping what was sent", [this] { WriteNew(); });
+  (void)Attempt("service", "keeping what was sent", [this] {
+    WriteNew();
+    if (options_.shared != nullptr) options_.shared->AddQueued();
+  });
 }
 
 Result<void> PromptStore::Purge(store::meta::MetaStore& meta) {
@@ -217,7 +252,10 @@ void PromptStore::Run() {
     wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });
     if (ends_) return;
     lock.unlock();
-    (void)Attempt("service", "keeping what was sent", [this] { WriteNew(); });
+    (void)Attempt("service", "keeping what was sent", [this] {
+      WriteNew();
+      TalkToOthers();
+    });
     lock.lock();
   }
 }
@@ -246,8 +284,17 @@ void PromptStore::TakeNew() {
     if (size > options_.bytes_max) continue;
     Keep({.time_us = now_us, .key = encoded.key, .bytes = size, .scope = row.scope});
     unwritten_.push_back({.key = std::move(encoded.key), .value = std::move(encoded.value)});
+    if (options_.shared != nullptr) options_.shared->Queue(ToShared(row));
   }
   MakeRoom(OldestUs(now_us));
+}
+
+// What is left out is of a newer version.
+void PromptStore::TalkToOthers() {
+  if (options_.shared == nullptr) return;
+  options_.shared->Exchange([this](std::string_view bytes) {
+    if (auto row = FromShared(bytes)) options_.tenants.Restore(*std::move(row));
+  });
 }
 
 // The steps that may throw for lack of memory run first, so that a failure changes nothing.

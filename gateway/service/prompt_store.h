@@ -5,7 +5,9 @@
 // tenant pushes out the others.
 //
 // A background thread writes new rows about every second; no request waits for it. Failed writes
-// are retried each second. A damaged row is logged and dropped.
+// are retried each second. A damaged row is logged and dropped. The same thread tells new rows to
+// the gateways that share a store with this one, and hears theirs, so that all of them send a text
+// in the bytes in which one of them sent it first; what is known here stays as it is.
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,7 @@
 
 #include "gateway/prompt/history/tenant_memory.h"
 #include "store/meta/meta_store.h"
+#include "store/shared/shared_feed.h"
 
 namespace kvgate::service {
 
@@ -30,6 +33,7 @@ class PromptStore {
   struct Options {
     store::meta::MetaStore& meta;            // must outlive the store, like `tenants`
     prompt::history::TenantMemory& tenants;  // is filled with the rows found on disk
+    store::shared::SharedFeed* shared = nullptr;  // of other gateways; null: there are none
     std::chrono::seconds retention{7 * 86'400};
     uint64_t bytes_max = uint64_t{64} << 20;
     std::chrono::milliseconds write_interval{1'000};
@@ -62,6 +66,7 @@ class PromptStore {
   void Run();
   void WriteNew();
   void TakeNew();
+  void TalkToOthers();
   void Keep(Kept kept);
   // Drops rows that are too old or too many, and adds their deletion to `unwritten_`.
   void MakeRoom(int64_t oldest_us);

@@ -43,6 +43,7 @@ constexpr size_t kNameBytes = 16;
 constexpr uint32_t kTemplatesMax = 1U << 12;
 constexpr size_t kPatternBytesMax = 1U << 12;
 constexpr size_t kModelNameMax = 1U << 10;
+constexpr uint8_t kSharedVersion = 1;  // of a row as other gateways are told it
 
 std::string RowKey(const Keyring& ring, const Identity& model) {
   std::string name;
@@ -95,6 +96,13 @@ std::string Encode(const Templates::Learnt& learnt, int64_t time_us) {
   return body;
 }
 
+// A row as other gateways are told it (store/FORMAT.md).
+std::string ToShared(std::string_view body) {
+  std::string row(1, static_cast<char>(kSharedVersion));
+  row += body;
+  return row;
+}
+
 struct Decoded {
   Templates::Learnt learnt;
   int64_t time_us = 0;
@@ -139,6 +147,8 @@ TemplateStore::~TemplateStore() {
   for (int step = 0; step < 2; ++step) {
     (void)Attempt("service", "keeping what was learnt", [this] { WriteNew(); });
   }
+  if (options_.shared == nullptr) return;
+  (void)Attempt("service", "telling what was learnt", [this] { options_.shared->AddQueued(); });
 }
 
 Result<void> TemplateStore::Purge(store::meta::MetaStore& meta) {
@@ -220,7 +230,10 @@ void TemplateStore::Run() {
     wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });
     if (ends_) return;
     lock.unlock();
-    (void)Attempt("service", "keeping what was learnt", [this] { WriteNew(); });
+    (void)Attempt("service", "keeping what was learnt", [this] {
+      WriteNew();
+      TalkToOthers();
+    });
     lock.lock();
   }
 }
@@ -249,11 +262,21 @@ void TemplateStore::TakeChanged() {
     std::string key = RowKey(ring, model);
     const std::string body = Encode(learnt, now_us);
     unwritten_.push_back({.key = key, .value = Seal(kTemplatesKind, ring, key, body)});
+    if (options_.shared != nullptr) options_.shared->Queue(ToShared(body));
     Keep({.model = model, .key = std::move(key), .time_us = now_us});
   }
   taken_ = {};
   const int64_t oldest_us = OldestUs();
   while (!kept_.empty() && kept_.back().time_us < oldest_us) Drop(kept_.back().model);
+}
+
+// What is left out is of a newer version.
+void TemplateStore::TalkToOthers() {
+  if (options_.shared == nullptr) return;
+  options_.shared->Exchange([this](std::string_view row) {
+    if (row.empty() || static_cast<uint8_t>(row[0]) != kSharedVersion) return;
+    if (auto decoded = Decode(row.substr(1))) options_.templates.Merge(std::move(decoded->learnt));
+  });
 }
 
 void TemplateStore::Keep(Kept kept) {

@@ -5,6 +5,8 @@
 //
 // A background thread writes what has changed at most once in each interval, which is what a crash
 // loses; no request waits for it. Failed writes are retried. A damaged row is logged and dropped.
+// The same thread tells what has changed to the gateways that share a store with this one, and
+// hears what they have learnt.
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,7 @@
 #include "gateway/prompt/parse/segment.h"
 #include "gateway/prompt/templates/templates.h"
 #include "store/meta/meta_store.h"
+#include "store/shared/shared_feed.h"
 
 namespace kvgate::service {
 
@@ -30,6 +33,7 @@ class TemplateStore {
   struct Options {
     store::meta::MetaStore& meta;             // must outlive the store, like `templates`
     prompt::templates::Templates& templates;  // is given what the rows on disk hold
+    store::shared::SharedFeed* shared = nullptr;  // of other gateways; null: there are none
     std::chrono::seconds retention{7 * 86'400};
     std::chrono::milliseconds write_interval{5'000};
     std::function<int64_t()> now_us = {};  // microseconds since 1970; empty: the system's clock
@@ -57,6 +61,7 @@ class TemplateStore {
   void Run();
   void WriteNew();
   void TakeChanged();
+  void TalkToOthers();
   void Keep(Kept kept);
   // Both add the row's deletion to `unwritten_`.
   void Drop(const prompt::parse::Identity& model);

@@ -95,6 +95,9 @@ class Templates {
   // Adds what an earlier process has learnt, as if it had been used before all that is known here,
   // and without counting as changed. What is known here of the same tenant and model stays.
   void Restore(Learnt learnt);
+  // Takes in what another gateway has learnt, without counting as changed: lines that are not known
+  // here, and of a line that is, whatever has seen more changes of it.
+  void Merge(Learnt learnt);
 
   size_t num_bytes() const;
 

@@ -9,6 +9,7 @@
 
 #include "store/file/sealed_kinds.h"
 #include "tests/store/memory_meta_store.h"
+#include "tests/store/shared/memory_client.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::service {
@@ -31,9 +32,15 @@ std::shared_ptr<const std::string> Bytes(std::string text) {
 class PromptStoreTest : public testing::Test {
  protected:
   std::unique_ptr<PromptStore> Open(TenantMemory& tenants, uint64_t bytes_max = 1 << 20) {
+    return Open(tenants, meta_, nullptr, bytes_max);
+  }
+  std::unique_ptr<PromptStore> Open(TenantMemory& tenants, MemoryMetaStore& meta,
+                                    store::shared::SharedFeed* shared,
+                                    uint64_t bytes_max = 1 << 20) {
     return std::make_unique<PromptStore>(
-        PromptStore::Options{.meta = meta_,
+        PromptStore::Options{.meta = meta,
                              .tenants = tenants,
+                             .shared = shared,
                              .retention = std::chrono::hours(1),
                              .bytes_max = bytes_max,
                              .write_interval = kWriteInterval,
@@ -205,6 +212,77 @@ TEST_F(PromptStoreTest, APurgeLeavesNothing) {
   EXPECT_EQ(Keys().size(), 1);
   EXPECT_TRUE(PromptStore::Purge(meta_));
   EXPECT_TRUE(Keys().empty());
+}
+
+// Two gateways, each with a data directory of its own, that share a store.
+class SharedPromptStoreTest : public PromptStoreTest {
+ protected:
+  bool Knows(const TenantMemory& tenants, const Identity& same, const std::string& bytes) const {
+    return test::WaitUntil(
+        [&] {
+          const auto found = tenants.PeekBytes(scope_, same);
+          return found != nullptr && *found == bytes;
+        },
+        "it is heard");
+  }
+
+  store::shared::MemoryServer server_;
+  store::shared::MemoryClient client_{server_};
+  store::shared::MemoryClient other_client_{server_};
+  const std::unique_ptr<Keyring> ring_ = Keyring::Generate();
+  store::shared::SharedFeed feed_{{.name = "prompts"}, client_, *ring_};
+  store::shared::SharedFeed other_feed_{{.name = "prompts"}, other_client_, *ring_};
+  MemoryMetaStore other_meta_;
+  TenantMemory tenants_{kMemoryBytes};
+  TenantMemory others_{kMemoryBytes};
+};
+
+TEST_F(SharedPromptStoreTest, WhatOneGatewaySentFirstAllSend) {
+  const auto kept = Open(tenants_, meta_, &feed_);
+  const auto other = Open(others_, other_meta_, &other_feed_);
+  tenants_.KeepBytes(scope_, kTool, Bytes("{\"b\":1}"));
+  tenants_.KeepOrder(scope_, {kOther, kTool});
+  EXPECT_TRUE(Knows(others_, kTool, "{\"b\":1}"));
+  const std::vector<Identity> tools = {kTool, kOther};
+  EXPECT_TRUE(
+      test::WaitUntil([&] { return !others_.FindOrder(scope_, tools).empty(); }, "its order too"));
+  EXPECT_EQ(others_.FindOrder(scope_, tools), (std::vector<Identity>{kOther, kTool}));
+  EXPECT_FALSE(others_.FindBytes(TenantMemory::ScopeOf("u", "up"), kTool));
+  others_.KeepBytes(scope_, kOther, Bytes("theirs"));
+  EXPECT_TRUE(Knows(tenants_, kOther, "theirs"));
+}
+
+TEST_F(SharedPromptStoreTest, WhatIsKnownStaysAndWhatIsHeardIsNotToldAgain) {
+  tenants_.KeepBytes(scope_, kTool, Bytes("mine"));
+  const auto kept = Open(tenants_, meta_, &feed_);
+  {
+    const auto other = Open(others_, other_meta_, &other_feed_);
+    others_.KeepBytes(scope_, kTool, Bytes("theirs"));
+    others_.KeepBytes(scope_, kOther, Bytes("later"));
+  }  // what is left is told at the end
+  EXPECT_TRUE(Knows(tenants_, kOther, "later"));
+  EXPECT_EQ(*tenants_.PeekBytes(scope_, kTool), "mine");
+  const std::lock_guard lock(server_.mutex);
+  EXPECT_EQ(server_.num_entries, 2);
+}
+
+TEST_F(SharedPromptStoreTest, AStoreThatIsAwayIsToldLater) {
+  client_.is_down = true;
+  const auto kept = Open(tenants_, meta_, &feed_);
+  const auto other = Open(others_, other_meta_, &other_feed_);
+  tenants_.KeepBytes(scope_, kTool, Bytes("x"));
+  EXPECT_TRUE(test::WaitUntil([&] { return meta_.num_batches > 0; }, "it is written here"));
+  EXPECT_FALSE(others_.PeekBytes(scope_, kTool));
+  client_.is_down = false;
+  EXPECT_TRUE(Knows(others_, kTool, "x"));
+}
+
+TEST_F(SharedPromptStoreTest, ARowOfAnotherVersionIsLeftOut) {
+  const auto kept = Open(tenants_, meta_, &feed_);
+  ASSERT_TRUE(other_feed_.Add(std::vector<std::string>{std::string("\x02", 1) + "Tnewer", ""}));
+  const auto other = Open(others_, other_meta_, &other_feed_);
+  others_.KeepBytes(scope_, kTool, Bytes("x"));
+  EXPECT_TRUE(Knows(tenants_, kTool, "x"));
 }
 
 }  // namespace

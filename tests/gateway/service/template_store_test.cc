@@ -15,6 +15,7 @@
 #include "store/directory_migration.h"
 #include "store/file/sealed_kinds.h"
 #include "tests/store/memory_meta_store.h"
+#include "tests/store/shared/memory_client.h"
 #include "tests/wait_until.h"
 
 namespace kvgate::service {
@@ -52,10 +53,12 @@ void See(Templates& templates, const std::string& before, const std::string& now
 class TemplateStoreTest : public testing::Test {
  protected:
   std::unique_ptr<TemplateStore> Open(
-      Templates& templates, std::chrono::milliseconds write_interval = std::chrono::hours(1)) {
+      Templates& templates, std::chrono::milliseconds write_interval = std::chrono::hours(1),
+      store::shared::SharedFeed* shared = nullptr, MemoryMetaStore* meta = nullptr) {
     return std::make_unique<TemplateStore>(
-        TemplateStore::Options{.meta = meta_,
+        TemplateStore::Options{.meta = meta != nullptr ? *meta : meta_,
                                .templates = templates,
+                               .shared = shared,
                                .retention = std::chrono::hours(1),
                                .write_interval = write_interval,
                                .now_us = [this] { return now_us_.load(); }});
@@ -317,6 +320,30 @@ TEST_F(TemplateStoreTest, NoWordAndNoNameIsOnTheDiskInClear) {
     EXPECT_EQ(Keys().at(0).find(word), std::string::npos) << word;
     EXPECT_EQ(ValueOf(Keys().at(0)).find(word), std::string::npos) << word;
   }
+}
+
+TEST_F(TemplateStoreTest, GatewaysThatShareAStoreLearnFromEachOther) {
+  constexpr std::chrono::milliseconds kInterval{5};
+  store::shared::MemoryServer server;
+  store::shared::MemoryClient client(server);
+  const std::unique_ptr<Keyring> ring = Keyring::Generate();
+  store::shared::SharedFeed feed({.name = "templates"}, client, *ring);
+  store::shared::SharedFeed other_feed({.name = "templates"}, client, *ring);
+  MemoryMetaStore other_meta;
+  Templates templates{Templates::Options{}};
+  Templates others{Templates::Options{}};
+  const auto kept = Open(templates, kInterval, &feed);
+  const auto other = Open(others, kInterval, &other_feed, &other_meta);
+  const auto num_lines = [](const Templates& of) {
+    const std::vector<Templates::Learnt> learnt = of.List("acme");
+    return learnt.size() == 1 ? learnt[0].templates.size() : 0;
+  };
+  See(templates, "The build is 17 now", "The build is 18 now");
+  EXPECT_TRUE(test::WaitUntil([&] { return num_lines(others) == 1; }, "they hear of it"));
+  EXPECT_EQ(others.Known(Templates::ScopeOf("acme", "opus"))->slots().size(), 1u);
+  See(others, "You work on branch main today", "You work on branch fix today");
+  EXPECT_TRUE(test::WaitUntil([&] { return num_lines(templates) == 2; }, "so do we"));
+  EXPECT_EQ(templates.List("other").size(), 0u);
 }
 
 }  // namespace

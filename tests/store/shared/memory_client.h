@@ -21,11 +21,19 @@ struct MemoryServer {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> values;
   std::map<std::string, std::vector<std::string>, std::less<>> lists;
+  struct Entry {
+    std::string id = {};
+    std::string field = {};
+    std::string value = {};
+  };
+  std::map<std::string, std::vector<Entry>, std::less<>> streams;
+  int64_t num_entries = 0;  // ever added to a stream
 
   void Flush() {
     const std::lock_guard lock(mutex);
     values.clear();
     lists.clear();
+    streams.clear();
   }
 };
 
@@ -71,6 +79,7 @@ class MemoryClient final : public remote::RespClient {
       return {.kind = remote::RespReply::Kind::kError, .text = "NOSCRIPT No matching script."};
     }
     if (words[0] == "EVAL") return Evaluate(words);
+    if (words[0].starts_with("X")) return AnswerStream(words);
     const auto found = server_.values.find(words[1]);
     const bool is_there = found != server_.values.end();
     if (words[0] == "EXISTS" || words[0] == "EXPIRE") return Integer(is_there ? 1 : 0);
@@ -84,6 +93,34 @@ class MemoryClient final : public remote::RespClient {
       return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
     server_.values[std::string(words[1])] = words[2];
     return Text("OK");
+  }
+  // XADD key MAXLEN ~ N * field value, XTRIM key MINID ~ ID, XRANGE key FROM + COUNT N. Ids are as
+  // long as each other here, so that texts compare as they do.
+  remote::RespReply AnswerStream(const Words& words) {
+    const bool can_grow = words[0] != "XADD" || !is_full;
+    if (!can_grow)
+      return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
+    std::vector<MemoryServer::Entry>& stream = server_.streams[std::string(words[1])];
+    if (words[0] == "XADD") {
+      const std::string id = std::to_string(1'000'000'000 + ++server_.num_entries) + "-0";
+      stream.push_back({id, std::string(words[6]), std::string(words[7])});
+      const auto most = static_cast<size_t>(std::atoll(std::string(words[4]).c_str()));
+      if (stream.size() > most) stream.erase(stream.begin());
+      return Text(id);
+    }
+    if (words[0] == "XTRIM") return Integer(0);
+    EXPECT_EQ(words[0], "XRANGE");
+    const auto most = static_cast<size_t>(std::atoll(std::string(words[5]).c_str()));
+    remote::RespReply entries{.kind = remote::RespReply::Kind::kArray};
+    for (const MemoryServer::Entry& entry : stream) {
+      const bool is_asked = words[2] == "-" || entry.id > words[2].substr(1);
+      if (!is_asked || entries.items.size() == most) continue;
+      const remote::RespReply fields{.kind = remote::RespReply::Kind::kArray,
+                                     .items = {Text(entry.field), Text(entry.value)}};
+      entries.items.push_back(
+          {.kind = remote::RespReply::Kind::kArray, .items = {Text(entry.id), fields}});
+    }
+    return entries;
   }
   // What the scripts of SharedLogs do: EVAL, the script, 2, both keys, the arguments.
   remote::RespReply Evaluate(const Words& words) {

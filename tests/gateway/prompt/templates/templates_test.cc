@@ -288,5 +288,50 @@ TEST(Templates, ThreadsMayShareThem) {
   EXPECT_LE(templates.num_bytes(), 20'000U);
 }
 
+TEST_F(TemplatesTest, WhatAnotherGatewayHasSeenMoreOfHolds) {
+  Templates theirs{Templates::Options{}};
+  const auto see = [&](const std::string& before, const std::string& now) {
+    theirs.Learn(scope_, {.changes = {Change(before, now)}, .beginnings = {}});
+  };
+  See("it is now 10:31", "it is now 10:32");
+  (void)templates_.TakeChanged();
+  see("it is now 10:31", "it is now 10:32");
+  see("it is now 10:32", "it is now 10:33");
+  const std::string queue = "the queue of reviews for your team holds ";
+  see(queue + "17 open requests", queue + "18 open requests");
+  templates_.Merge(theirs.List("me")[0]);
+  EXPECT_NE(Find(queue + "19 open requests"), nullptr);
+  const std::vector<Templates::Learnt> learnt = templates_.List("me");
+  ASSERT_EQ(learnt.size(), 1u);
+  ASSERT_EQ(learnt[0].templates.size(), 2u);
+  EXPECT_EQ(LineOf(learnt[0].templates[0]), "it is now <*>");
+  EXPECT_EQ(learnt[0].templates[0].value_changes, 2u);
+  // What was heard is not told again, and who has seen less changes nothing.
+  EXPECT_TRUE(templates_.TakeChanged().learnt.empty());
+  const size_t bytes = templates_.num_bytes();
+  Templates novice{Templates::Options{}};
+  novice.Learn(scope_, {.changes = {Change("it is now 10:31", "it is now 10:32")},
+                        .beginnings = {}});
+  templates_.Merge(novice.List("me")[0]);
+  EXPECT_EQ(templates_.List("me")[0].templates[0].value_changes, 2u);
+  EXPECT_EQ(templates_.num_bytes(), bytes);
+}
+
+TEST_F(TemplatesTest, WhatIsHeardKeepsToTheBounds) {
+  Templates few{{.slots_max = 1}};
+  few.Merge({.scope = scope_, .templates = {}});
+  Templates theirs{Templates::Options{}};
+  theirs.Learn(scope_, {.changes = {Change("it is now 10:31 here", "it is now 10:32 here"),
+                                    Change("You work on branch main today",
+                                           "You work on branch fix today")},
+                        .beginnings = {}});
+  ASSERT_EQ(theirs.List("me")[0].templates.size(), 2u);
+  few.Merge(theirs.List("me")[0]);
+  EXPECT_EQ(few.List("me")[0].templates.size(), 1u);
+  Templates small{{.bytes_max = 100}};
+  small.Merge(theirs.List("me")[0]);
+  EXPECT_LE(small.num_bytes(), 100u);
+}
+
 }  // namespace
 }  // namespace kvgate::prompt::templates
