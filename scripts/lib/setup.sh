@@ -11,7 +11,7 @@ KVGATE_PACKAGES_BUILD=(
   libexpected-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev
   libzstd-dev zlib1g-dev libbrotli-dev libtomlplusplus-dev libgtest-dev libgmock-dev
 )
-KVGATE_PACKAGES_TEST=(abigail-tools doxygen redis-server)
+KVGATE_PACKAGES_TEST=(abigail-tools doxygen python3-yaml redis-server)
 KVGATE_PACKAGES_PACKAGE=(dpkg-dev file)
 KVGATE_PACKAGES_PACKAGE_TESTS=("${KVGATE_PACKAGES_PACKAGE[@]}" lintian debootstrap groff zsh)
 KVGATE_PACKAGES_FULL=(clang libclang-rt-dev)
