@@ -20,6 +20,7 @@ CLIENTS = 4
 TURNS_OF_A_SESSION = 12
 KILLS = 40 if FULL else 6
 TRIES_MAX = 100
+RETRY_SECONDS = 0.5  # as the providers' own clients wait
 
 
 class Client(threading.Thread):
@@ -60,7 +61,7 @@ class Client(threading.Thread):
                 turns.append((text, said))
                 return
             self.failures.append(f"{failure} at try {tried}")
-            time.sleep(0.05)
+            time.sleep(RETRY_SECONDS)
             if self.looks_up and self.is_kept(key, text):
                 turns.append((text, None))
                 return
