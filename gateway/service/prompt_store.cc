@@ -89,8 +89,8 @@ std::optional<TenantMemory::Row> FromShared(std::string_view bytes) {
   const auto kind = reader.Take<char>();
   TenantMemory::Row row{.key = TakeIdentity(reader), .scope = TakeIdentity(reader)};
   std::string payload = reader.TakeText();
-  const bool is_row = reader.at_end() && version == kSharedVersion &&
-                      SetPayload(kind, std::move(payload), row);
+  const bool is_row =
+      reader.at_end() && version == kSharedVersion && SetPayload(kind, std::move(payload), row);
   return is_row ? std::optional(std::move(row)) : std::nullopt;
 }
 
@@ -246,7 +246,9 @@ void PromptStore::Load() {
   }
 }
 
+// What others have sent is heard at once, so that a gateway that was started anew sends the same.
 void PromptStore::Run() {
+  (void)Attempt("service", "hearing what was sent", [this] { TalkToOthers(); });
   std::unique_lock lock(mutex_);
   while (!ends_) {
     wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });

@@ -96,6 +96,12 @@ std::string Encode(const Templates::Learnt& learnt, int64_t time_us) {
   return body;
 }
 
+uint64_t ChangesOf(const Templates::Learnt& learnt) {
+  uint64_t sum = 0;
+  for (const Template& it : learnt.templates) sum += it.num_changes();
+  return sum;
+}
+
 // A row as other gateways are told it (store/FORMAT.md).
 std::string ToShared(std::string_view body) {
   std::string row(1, static_cast<char>(kSharedVersion));
@@ -224,7 +230,9 @@ void TemplateStore::Load() {
   (void)Attempt("service", "keeping what was learnt", [this] { WriteNew(); });
 }
 
+// What others know is heard at once, so that a gateway that was started anew begins with it.
 void TemplateStore::Run() {
+  (void)Attempt("service", "hearing what was learnt", [this] { TalkToOthers(); });
   std::unique_lock lock(mutex_);
   while (!ends_) {
     wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });
@@ -262,8 +270,12 @@ void TemplateStore::TakeChanged() {
     std::string key = RowKey(ring, model);
     const std::string body = Encode(learnt, now_us);
     unwritten_.push_back({.key = key, .value = Seal(kTemplatesKind, ring, key, body)});
-    if (options_.shared != nullptr) options_.shared->Queue(ToShared(body));
-    Keep({.model = model, .key = std::move(key), .time_us = now_us});
+    const uint64_t num_changes = ChangesOf(learnt);
+    const auto row = rows_.find(model);
+    // That a conversation began with a line is no news to others.
+    const bool is_told = row != rows_.end() && row->second->num_told == num_changes;
+    if (options_.shared != nullptr && !is_told) options_.shared->Queue(ToShared(body));
+    Keep({.model = model, .key = std::move(key), .time_us = now_us, .num_told = num_changes});
   }
   taken_ = {};
   const int64_t oldest_us = OldestUs();
@@ -282,6 +294,7 @@ void TemplateStore::TalkToOthers() {
 void TemplateStore::Keep(Kept kept) {
   if (const auto known = rows_.find(kept.model); known != rows_.end()) {
     known->second->time_us = kept.time_us;
+    known->second->num_told = kept.num_told;
     kept_.splice(kept_.begin(), kept_, known->second);
     return;
   }

@@ -53,6 +53,7 @@ class TemplateStore {
     prompt::parse::Identity model;  // Templates::KeyOf
     std::string key;
     int64_t time_us = 0;
+    uint64_t num_told = 0;  // changes of lines that other gateways were told of
   };
   struct Found;
   void Load();

@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/ids.h"
+#include "base/log.h"
+#include "store/shared/unexpected_reply.h"
 
 namespace kvgate::store::shared {
 namespace {
@@ -16,12 +18,6 @@ constexpr std::string_view kPurpose = "shared feed";
 constexpr std::string_view kField = "r";  // of a stream's entry
 // Rows go out some at once, so that each call has the time that it needs.
 constexpr size_t kBytesAtOnce = size_t{512} << 10;
-
-Error NotUnderstood(const remote::RespReply& reply) {
-  return MakeError(ErrorCode::kUnavailable, kSource,
-                   reply.is_error() ? fmt::format("the shared store refuses: {}", reply.text)
-                                    : "the shared store answers what nobody asked");
-}
 
 // An entry of a stream is its id and its fields: [id, [name, value, ...]].
 bool IsEntry(const remote::RespReply& reply) {
@@ -60,8 +56,11 @@ Result<void> SharedFeed::Add(std::span<const std::string> rows) {
   }
   KVGATE_TRY(const std::vector<remote::RespReply> replies,
              client_.Call(commands, SteadyClock::now() + options_.call_time_max));
-  for (const remote::RespReply& reply : replies) {
-    if (reply.is_error()) return NotUnderstood(reply);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i].is_error()) continue;
+    // What cannot be trimmed was added all the same, and must not be added again.
+    if (i < sealed.size()) return UnexpectedReply(replies[i]);
+    SayOnce(UnexpectedReply(replies[i]));
   }
   return {};
 }
@@ -72,11 +71,11 @@ Result<SharedFeed::Part> SharedFeed::Take() {
   KVGATE_TRY(const remote::RespReply reply,
              client_.CallOne({.words = {"XRANGE", key_, from, "+", "COUNT", count}, .key = key_},
                              SteadyClock::now() + options_.call_time_max));
-  if (!reply.is_array()) return NotUnderstood(reply);
+  if (!reply.is_array()) return UnexpectedReply(reply);
   Part part{.has_more = reply.items.size() >= options_.take_max};
   std::string last = taken_;
   for (const remote::RespReply& entry : reply.items) {
-    if (!IsEntry(entry)) return NotUnderstood(entry);
+    if (!IsEntry(entry)) return UnexpectedReply(entry);
     last = entry.items[0].text;
     const std::vector<remote::RespReply>& fields = entry.items[1].items;
     const bool is_row = fields.size() == 2 && fields[0].text == kField && fields[1].is_text();
@@ -101,15 +100,19 @@ void SharedFeed::Queue(std::string row) {
 
 // Rows stay in the queue until the server has them.
 bool SharedFeed::AddQueued() {
+  const auto end = SteadyClock::now() + options_.call_time_max;
   while (!queue_.empty()) {
-    if (client_.is_paused()) return false;
+    if (client_.is_paused() || SteadyClock::now() > end) return false;
     std::vector<std::string> rows;
     size_t bytes = 0;
     while (rows.size() < queue_.size() && bytes < kBytesAtOnce) {
       rows.push_back(queue_[rows.size()]);
       bytes += rows.back().size();
     }
-    if (!Add(rows)) return false;
+    if (const auto added = Add(rows); !added) {
+      SayOnce(added.error());
+      return false;
+    }
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(rows.size()));
     queue_bytes_ -= bytes;
   }
@@ -117,13 +120,26 @@ bool SharedFeed::AddQueued() {
 }
 
 void SharedFeed::Exchange(const Hear& hear) {
-  bool has_more = AddQueued() && !client_.is_paused();
-  while (has_more) {
+  AddQueued();
+  const auto end = SteadyClock::now() + options_.call_time_max;
+  bool has_more = true;
+  while (has_more && !client_.is_paused() && SteadyClock::now() < end) {
     const Result<Part> part = Take();
-    if (!part) return;
+    if (!part) return SayOnce(part.error());
+    if (part->num_damaged > 0) {
+      KVGATE_LOG(kWarning, kSource, "{} rows that gateways told of {} do not open: left out",
+                 part->num_damaged, options_.name);
+    }
     for (const std::string& row : part->rows) hear(row);
     has_more = part->has_more;
   }
+}
+
+void SharedFeed::SayOnce(const Error& error) {
+  if (said_ == error.detail) return;
+  said_ = error.detail;
+  KVGATE_LOG(kWarning, kSource, "what gateways tell each other of {}: {}", options_.name,
+             error.detail);
 }
 
 }  // namespace kvgate::store::shared

@@ -7,8 +7,8 @@
 // sealed with the gateways' common secret for their feed, whose name is derived from it; one that
 // does not open is left out and counted. store/FORMAT.md specifies the bytes.
 //
-// Each call of the server waits at most for Options::call_time_max. One thread at a time uses a
-// feed.
+// Each call of the server waits at most for Options::call_time_max, and what makes several begins
+// none after that time. Who waits is a thread of the background; one thread at a time uses a feed.
 #pragma once
 
 #include <chrono>
@@ -34,15 +34,16 @@ class SharedFeed {
     std::chrono::seconds time_to_live{7 * 86'400};  // of a row; 0: no limit
     size_t rows_max = 1'024;                        // the server may keep some more
     size_t row_bytes_max = size_t{256} << 10;
-    size_t take_max = 64;  // rows that one Take returns
+    size_t take_max = 16;  // rows that one Take returns
     size_t queue_bytes_max = size_t{8} << 20;
-    std::chrono::milliseconds call_time_max{250};
+    std::chrono::milliseconds call_time_max{1'000};
   };
   // The client and the keyring outlive it.
   SharedFeed(const Options& options, remote::RespClient& client, const Keyring& ring);
 
   // Adds the rows in this order; a larger one than row_bytes_max is left out. After an error some
-  // may have been added, and a row that is added twice is taken twice. Errors: those of
+  // may have been added, and a row that is added twice is taken twice. That a server cannot let old
+  // rows go is no error of this call. Errors: those of
   // RespClient::Call; kUnavailable if the server refuses.
   Result<void> Add(std::span<const std::string> rows);
 
@@ -60,19 +61,22 @@ class SharedFeed {
   void Queue(std::string row);
   // Adds what was queued. Returns false if the rest has to wait for another call.
   bool AddQueued();
-  // Adds what was queued, and calls `hear` with each row that Take returns, until there are no
-  // more. What cannot be done now is done by a later call.
+  // Adds what was queued, and calls `hear` with each row that Take returns. What cannot be done now
+  // is done by a later call; why is logged, each reason once.
   using Hear = std::function<void(std::string_view row)>;
   void Exchange(const Hear& hear);
 
  private:
+  void SayOnce(const Error& error);
+
   const Options options_;
   remote::RespClient& client_;
   const Keyring& ring_;
   const std::string key_;
-  std::string taken_;  // the server's id of the last row that was taken; empty: none
+  std::string taken_;              // the server's id of the last row that was taken; empty: none
   std::deque<std::string> queue_;  // oldest first
   size_t queue_bytes_ = 0;
+  std::string said_;  // the reason that was logged last
 };
 
 }  // namespace kvgate::store::shared

@@ -8,11 +8,11 @@
 #include "base/digest.h"
 #include "base/ids.h"
 #include "store/file/byte_codec.h"
+#include "store/shared/unexpected_reply.h"
 
 namespace kvgate::store::shared {
 namespace {
 
-constexpr std::string_view kSource = "store.shared";
 constexpr std::string_view kEntryPurpose = "shared log";
 constexpr std::string_view kRootPurpose = "shared root";
 
@@ -89,12 +89,6 @@ std::string Joined(std::string_view tenant, std::string_view id) {
   return joined;
 }
 
-Error NotUnderstood(const remote::RespReply& reply) {
-  return MakeError(ErrorCode::kUnavailable, kSource,
-                   reply.is_error() ? fmt::format("the shared store refuses: {}", reply.text)
-                                    : "the shared store answers what nobody asked");
-}
-
 }  // namespace
 
 // Both keys of a log are in one slot.
@@ -116,7 +110,7 @@ Result<SharedLogs::Part> SharedLogs::Read(const Name& name, uint64_t from) const
                  {.script = ReadScript(), .keys = {key, base}, .arguments = {wanted}}, Deadline()));
   if (reply.items.size() != 4 || !reply.items[0].is_integer() || !reply.items[1].is_integer() ||
       !reply.items[3].is_text()) {
-    return NotUnderstood(reply);
+    return UnexpectedReply(reply);
   }
   Part part{.state = {.length = static_cast<uint64_t>(reply.items[0].integer),
                       .epoch = reply.items[3].text},
@@ -156,7 +150,7 @@ Result<std::optional<SharedLogs::State>> SharedLogs::Append(const Name& name,
   if (!commands.empty()) {
     KVGATE_TRY(const std::vector<remote::RespReply> replies, client_.Call(commands, Deadline()));
     for (const remote::RespReply& reply : replies) {
-      if (reply.is_error()) return NotUnderstood(reply);
+      if (reply.is_error()) return UnexpectedReply(reply);
     }
   }
   const std::string length = std::to_string(addition.expected.length);
@@ -172,7 +166,7 @@ Result<std::optional<SharedLogs::State>> SharedLogs::Append(const Name& name,
                     time_to_live};
   call.arguments.insert(call.arguments.end(), sealed.begin(), sealed.end());
   KVGATE_TRY(const remote::RespReply reply, client_.CallScript(call, Deadline()));
-  if (reply.items.size() != 2 || !reply.items[0].is_integer()) return NotUnderstood(reply);
+  if (reply.items.size() != 2 || !reply.items[0].is_integer()) return UnexpectedReply(reply);
   if (reply.items[0].integer < 0) return std::optional<State>();
   return std::optional<State>(
       {.length = static_cast<uint64_t>(reply.items[0].integer), .epoch = reply.items[1].text});
@@ -183,7 +177,7 @@ Result<std::optional<std::string>> SharedLogs::RootOf(std::string_view tenant,
   const std::string key = IndexKeyOf(tenant, id);
   KVGATE_TRY(const remote::RespReply reply,
              client_.CallOne({.words = {"GET", key}, .key = key}, Deadline()));
-  if (reply.is_error()) return NotUnderstood(reply);
+  if (reply.is_error()) return UnexpectedReply(reply);
   if (!reply.is_text()) return std::optional<std::string>();
   Result<std::string> root =
       ring_.Open({.purpose = kRootPurpose, .tenant = tenant, .name = key}, reply.text);

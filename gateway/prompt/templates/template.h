@@ -23,6 +23,7 @@ struct Template {
   uint32_t line_tokens = 0;    // estimated
   uint32_t stake_tokens = 0;   // of the prefix that misses the cache if the line changes
   size_t num_bytes() const;
+  uint64_t num_changes() const { return uint64_t{value_changes} + word_changes; }
 };
 
 // Returns true if it should move, for one that moves now or does not: if the expected cost of

@@ -293,19 +293,15 @@ void Templates::Restore(Learnt learnt) {
 void Templates::Merge(Learnt learnt) {
   const std::lock_guard lock(mutex_);
   Model& model = FindOrAddLocked(learnt.scope);
-  const auto num_changes = [](const Template& it) {
-    return uint64_t{it.value_changes} + it.word_changes;
-  };
+  auto& entries = model.entries;
   for (Template& theirs : learnt.templates) {
-    auto& entries = model.entries;
     const auto ours = std::find_if(entries.begin(), entries.end(), [&](const Template& entry) {
       return entry.slot->id == theirs.slot->id;
     });
     const bool is_known = ours != entries.end();
-    if (is_known ? num_changes(*ours) >= num_changes(theirs)
-                 : entries.size() >= options_.slots_max) {
-      continue;
-    }
+    const bool is_taken =
+        is_known ? theirs.num_changes() > ours->num_changes() : entries.size() < options_.slots_max;
+    if (!is_taken) continue;
     if (theirs.is_slot || (is_known && ours->is_slot)) model.known = nullptr;
     Count(model, static_cast<int64_t>(theirs.num_bytes()) -
                      (is_known ? static_cast<int64_t>(ours->num_bytes()) : 0));

@@ -343,7 +343,35 @@ TEST_F(TemplateStoreTest, GatewaysThatShareAStoreLearnFromEachOther) {
   EXPECT_EQ(others.Known(Templates::ScopeOf("acme", "opus"))->slots().size(), 1u);
   See(others, "You work on branch main today", "You work on branch fix today");
   EXPECT_TRUE(test::WaitUntil([&] { return num_lines(templates) == 2; }, "so do we"));
+  // A conversation that begins with a line is kept here, and no news to others.
+  const int written = other_meta.num_batches;
+  const uint64_t slot = others.Known(Templates::ScopeOf("acme", "opus"))->slots()[0]->id;
+  others.Learn(Templates::ScopeOf("acme", "opus"),
+               {.changes = {}, .beginnings = {{.slot = slot, .line = 5}}});
+  EXPECT_TRUE(test::WaitUntil([&] { return other_meta.num_batches > written; }, "it is kept"));
+  See(others, "The build is 18 now", "The build is 19 now");
+  const auto num_changes = [&] { return templates.List("acme")[0].templates[0].num_changes(); };
+  EXPECT_TRUE(test::WaitUntil([&] { return num_changes() == 2; }, "they have seen more"));
   EXPECT_EQ(templates.List("other").size(), 0u);
+  const std::lock_guard lock(server.mutex);
+  EXPECT_EQ(server.num_entries, 3);
+}
+
+TEST_F(TemplateStoreTest, AGatewayThatBeginsHearsWhatIsKnownAtOnce) {
+  store::shared::MemoryServer server;
+  store::shared::MemoryClient client(server);
+  const std::unique_ptr<Keyring> ring = Keyring::Generate();
+  store::shared::SharedFeed feed({.name = "templates"}, client, *ring);
+  store::shared::SharedFeed other_feed({.name = "templates"}, client, *ring);
+  {
+    Templates templates{Templates::Options{}};
+    const auto kept = Open(templates, std::chrono::hours(1), &feed);
+    See(templates, "The build is 17 now", "The build is 18 now");
+  }
+  MemoryMetaStore other_meta;
+  Templates others{Templates::Options{}};
+  const auto other = Open(others, std::chrono::hours(1), &other_feed, &other_meta);
+  EXPECT_TRUE(test::WaitUntil([&] { return others.List("acme").size() == 1; }, "it is heard"));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class MemoryClient final : public remote::RespClient {
   std::atomic<bool> is_full{false};        // takes no values
   std::atomic<bool> loses_answers{false};  // carries out, and then fails
   std::atomic<bool> repeats{false};        // carries out each command twice
+  std::string refused;                     // the name of a command that is not allowed
 
   Result<std::vector<remote::RespReply>> Call(std::span<const remote::RespCommand> commands,
                                               TimePoint) override {
@@ -74,10 +75,14 @@ class MemoryClient final : public remote::RespClient {
   static remote::RespReply Text(std::string text) {
     return {.kind = remote::RespReply::Kind::kText, .text = std::move(text)};
   }
+  static remote::RespReply Refusal(std::string text) {
+    return {.kind = remote::RespReply::Kind::kError, .text = std::move(text)};
+  }
   remote::RespReply Answer(const Words& words) {
     if (words[0] == "EVALSHA") {
-      return {.kind = remote::RespReply::Kind::kError, .text = "NOSCRIPT No matching script."};
+      return Refusal("NOSCRIPT No matching script.");
     }
+    if (words[0] == refused) return Refusal("NOPERM this user has no permissions");
     if (words[0] == "EVAL") return Evaluate(words);
     if (words[0].starts_with("X")) return AnswerStream(words);
     const auto found = server_.values.find(words[1]);
@@ -89,17 +94,14 @@ class MemoryClient final : public remote::RespClient {
       return Integer(is_there ? 1 : 0);
     }
     EXPECT_EQ(words[0], "SET");
-    if (is_full)
-      return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
+    if (is_full) return Refusal("OOM command not allowed");
     server_.values[std::string(words[1])] = words[2];
     return Text("OK");
   }
   // XADD key MAXLEN ~ N * field value, XTRIM key MINID ~ ID, XRANGE key FROM + COUNT N. Ids are as
   // long as each other here, so that texts compare as they do.
   remote::RespReply AnswerStream(const Words& words) {
-    const bool can_grow = words[0] != "XADD" || !is_full;
-    if (!can_grow)
-      return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
+    if (words[0] == "XADD" && is_full) return Refusal("OOM command not allowed");
     std::vector<MemoryServer::Entry>& stream = server_.streams[std::string(words[1])];
     if (words[0] == "XADD") {
       const std::string id = std::to_string(1'000'000'000 + ++server_.num_entries) + "-0";

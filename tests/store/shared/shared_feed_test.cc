@@ -132,5 +132,25 @@ TEST_F(SharedFeedTest, AQueueIsBounded) {
   EXPECT_EQ(Take(other_), (Strings{"123456", "1234"}));
 }
 
+TEST_F(SharedFeedTest, AServerThatCannotTrimGetsEachRowOnce) {
+  const auto hear = [](std::string_view) {};
+  client_.refused = "XTRIM";
+  feed_.Queue("a");
+  for (int i = 0; i < 3; ++i) feed_.Exchange(hear);
+  EXPECT_EQ(Take(other_), Strings{"a"});
+}
+
+TEST_F(SharedFeedTest, AUserThatMayNotReadStillTells) {
+  Strings heard;
+  client_.refused = "XRANGE";
+  feed_.Queue("a");
+  feed_.Exchange([&](std::string_view row) { heard.emplace_back(row); });
+  EXPECT_EQ(heard, Strings());
+  EXPECT_EQ(Take(other_), Strings{"a"});
+  client_.refused = "";
+  feed_.Exchange([&](std::string_view row) { heard.emplace_back(row); });
+  EXPECT_EQ(heard, Strings{"a"});
+}
+
 }  // namespace
 }  // namespace kvgate::store::shared

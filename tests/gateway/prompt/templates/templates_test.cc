@@ -310,8 +310,8 @@ TEST_F(TemplatesTest, WhatAnotherGatewayHasSeenMoreOfHolds) {
   EXPECT_TRUE(templates_.TakeChanged().learnt.empty());
   const size_t bytes = templates_.num_bytes();
   Templates novice{Templates::Options{}};
-  novice.Learn(scope_, {.changes = {Change("it is now 10:31", "it is now 10:32")},
-                        .beginnings = {}});
+  novice.Learn(scope_,
+               {.changes = {Change("it is now 10:31", "it is now 10:32")}, .beginnings = {}});
   templates_.Merge(novice.List("me")[0]);
   EXPECT_EQ(templates_.List("me")[0].templates[0].value_changes, 2u);
   EXPECT_EQ(templates_.num_bytes(), bytes);
@@ -321,10 +321,10 @@ TEST_F(TemplatesTest, WhatIsHeardKeepsToTheBounds) {
   Templates few{{.slots_max = 1}};
   few.Merge({.scope = scope_, .templates = {}});
   Templates theirs{Templates::Options{}};
-  theirs.Learn(scope_, {.changes = {Change("it is now 10:31 here", "it is now 10:32 here"),
-                                    Change("You work on branch main today",
-                                           "You work on branch fix today")},
-                        .beginnings = {}});
+  theirs.Learn(
+      scope_, {.changes = {Change("it is now 10:31 here", "it is now 10:32 here"),
+                           Change("You work on branch main today", "You work on branch fix today")},
+               .beginnings = {}});
   ASSERT_EQ(theirs.List("me")[0].templates.size(), 2u);
   few.Merge(theirs.List("me")[0]);
   EXPECT_EQ(few.List("me")[0].templates.size(), 1u);
