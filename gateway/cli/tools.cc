@@ -95,12 +95,12 @@ Result<int> CheckConfig(const std::string& path) {
       return 1;
     }
     fmt::print("ok\n");
-    fmt::print("  version {}, as servers that run it report it\n",
-               runtime::VersionOf(*config, *prompts));
     const std::vector<std::string> lines =
         terminal::ConfigMeaning(*config, {.has_local_model = runtime::HasLocalModel(*config),
                                           .data_dir = runtime::DataDirOf(*config)});
     for (const std::string& line : lines) fmt::print("  {}\n", line);
+    fmt::print("  version {}, as servers that run it report it\n",
+               runtime::VersionOf(*config, *prompts));
     return 0;
   }
   for (const std::string& message : config.error().messages) fmt::print(stderr, "{}\n", message);
