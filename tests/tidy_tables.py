@@ -47,8 +47,8 @@ PARTS = {
                     "gateway/proxy gateway/service gateway/upstream",
     # The composition root.
     "gateway/runtime": "base engine engine/embed engine/model engine/modelfile engine/text "
-                       "engine/tier gateway/access gateway/config gateway/http gateway/ledger "
-                       "gateway/local gateway/metrics gateway/proxy gateway/service "
+                       "engine/tier gateway/access gateway/config gateway/dialect gateway/http "
+                       "gateway/ledger gateway/local gateway/metrics gateway/proxy gateway/service "
                        "gateway/session gateway/telemetry gateway/upstream kernels kernels/cpu "
                        "kernels/cuda store",
     "sdk": "base gateway/config gateway/ledger gateway/metrics gateway/proxy gateway/runtime "

@@ -39,6 +39,7 @@ using Json = nlohmann::json;
 
 // Exit status of repair if it lost data that could not be kept.
 constexpr int kExitLosses = 3;
+constexpr size_t kErrorColumns = 200;
 
 // Answers have the service's JSON form, from a server or from the service in this process.
 Result<Json> ParseJson(const std::string& text) {
@@ -198,7 +199,7 @@ Result<Json> StatsOf(const Target& target) {
                      "what is stored is shown to admins: give --key-env a key of that role");
   }
   Json parts = Json::object();
-  for (const char* part : {"engine", "store", "shared", "write_budget"}) {
+  for (const char* part : {"config", "engine", "store", "shared", "write_budget"}) {
     if (json.contains(part)) parts[part] = json[part];
   }
   return parts;
@@ -252,12 +253,25 @@ void PrintShared(const Json& shared) {
              Size(count("written_bytes")), count("found"), count("looked_up"));
 }
 
+void PrintConfig(const Json& config) {
+  fmt::print("config       version {} since {}\n", config.value("version", ""),
+             config.value("loaded_at", ""));
+  const Json error = config.value("error", Json());
+  if (error.is_string()) {
+    fmt::print("             the last reload failed: {}\n",
+               terminal::Shown(error.get<std::string>(), kErrorColumns));
+  }
+  const std::string waits = config.value("needs_start", "");
+  if (!waits.empty()) fmt::print("             its file differs in {}: start anew\n", waits);
+}
+
 Result<int> Stats(const Target& target, const CacheFlags& flags) {
   KVGATE_TRY(const Json parts, StatsOf(target));
   if (flags.json) {
     fmt::print("{}\n", parts.dump());
     return 0;
   }
+  if (parts.contains("config") && parts["config"].is_object()) PrintConfig(parts["config"]);
   if (parts.contains("engine") && parts["engine"].is_object()) PrintEngine(parts["engine"]);
   if (parts.contains("store") && parts["store"].is_object()) PrintStore(parts["store"]);
   if (parts.contains("shared") && parts["shared"].is_object()) PrintShared(parts["shared"]);

@@ -69,8 +69,7 @@ void EndIfStopped(const sigset_t& signals) {
 // Serves until a signal asks for the end.
 void ServeUntilEnd(const ConfigFlags& flags, runtime::Runtime& gateway, const sigset_t& signals) {
   while (WaitForSignal(signals) == SIGHUP) {
-    Result<config::Config> next = ReadConfig(flags);
-    const Result<void> reloaded = next ? gateway.Reload(std::move(*next)) : next.error();
+    const Result<void> reloaded = gateway.Reload(ReadConfig(flags));
     if (!reloaded) {
       KVGATE_LOG(kError, "cli", "the configuration stays as it was: {}",
                  reloaded.error().ToString());
@@ -91,7 +90,7 @@ Result<int> ServeOrThrow(const config::Config& config, const ConfigFlags& flags,
   fmt::print("listening on {}\n", gateway->url());
   std::fflush(stdout);
   ServeUntilEnd(flags, *gateway, signals);
-  KVGATE_LOG(kInfo, "cli", "stopping (a second signal waits for no request any longer)");
+  KVGATE_LOG(kInfo, "cli", "stopping (each further signal ends a wait)");
   gateway->Stop([&signals](milliseconds time) { return !SignalWithin(signals, time); });
   KVGATE_LOG(kInfo, "cli", "stopped");
   return 0;

@@ -23,6 +23,7 @@
 #include "gateway/config/keys.h"
 #include "gateway/config/nearest.h"
 #include "gateway/http/socket/listener_tls.h"
+#include "gateway/runtime/config_version.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/settings.h"
 #include "gateway/runtime/shared_tier.h"
@@ -84,7 +85,8 @@ Result<int> CheckConfig(const std::string& path) {
       fmt::print(stderr, "{}: {}\n", path, *conflict);
       return 1;
     }
-    if (const auto prompts = runtime::ReadPrompts(*config); !prompts) {
+    const auto prompts = runtime::ReadPrompts(*config);
+    if (!prompts) {
       fmt::print(stderr, "{}: {}\n", path, prompts.error().detail);
       return 1;
     }
@@ -97,6 +99,8 @@ Result<int> CheckConfig(const std::string& path) {
         terminal::ConfigMeaning(*config, {.has_local_model = runtime::HasLocalModel(*config),
                                           .data_dir = runtime::DataDirOf(*config)});
     for (const std::string& line : lines) fmt::print("  {}\n", line);
+    fmt::print("  version {}, as servers that run it report it\n",
+               runtime::VersionOf(*config, *prompts));
     return 0;
   }
   for (const std::string& message : config.error().messages) fmt::print(stderr, "{}\n", message);

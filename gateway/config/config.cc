@@ -88,6 +88,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetStrings(v, c.server.allowed_hosts); }},
     {"server", "known_providers",
      [](const Value& v, Config& c) { return SetBool(v, c.server.known_providers); }},
+    {"server", "unready_seconds",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 3600, c.server.unready_seconds); }},
     {"server", "drain_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 0, kDaySeconds, c.server.drain_seconds);

@@ -24,7 +24,8 @@ struct ServerConfig {
   // Without upstreams and keys, requests that carry a known provider's credential and name a model
   // of its go there with it (gateway/upstream/known_providers.json).
   bool known_providers = true;
-  int64_t drain_seconds = 30;       // grace for running requests at SIGTERM
+  int64_t unready_seconds = 0;      // at SIGTERM /ready says no so long before the port closes
+  int64_t drain_seconds = 30;       // grace for running requests once it has
   std::string log_level = "info";   // debug, info, warning, error
   std::string log_format = "text";  // text, json
 

@@ -51,7 +51,7 @@ Task<bool> ClientSink::WriteRaw(std::string_view bytes) {
 }
 
 Task<bool> ClientSink::Send(proxy::request::Response response, proxy::request::ReplyInfo info) {
-  if (args_.draining.load() || !args_.body.is_complete()) CloseAfter();
+  if (args_.closes_connections.load() || !args_.body.is_complete()) CloseAfter();
   const std::string head = message::ResponseHead(response, Options(info));
   const std::string_view body = request_.is_head ? std::string_view() : response.body;
   has_head_ = is_writing_ = true;
@@ -69,7 +69,8 @@ void ClientSink::Begin(const AnswerHead& head) {
   const bool is_sized = is_forwarded_ && head.is_sized;
   is_chunked_ = !is_sized && !request_.http_1_0;
   const bool ends_with_connection = !is_sized && request_.http_1_0;
-  if (args_.draining.load() || ends_with_connection || !args_.body.is_complete()) CloseAfter();
+  if (args_.closes_connections.load() || ends_with_connection || !args_.body.is_complete())
+    CloseAfter();
   switch (head.kind) {
     case AnswerHead::Kind::kEvents:
       head_text_ = message::StreamHead(Options(head.info));

@@ -30,7 +30,7 @@ class ClientSink final : public proxy::request::ResponseSink {
     const boost::beast::flat_buffer& buffer;  // bytes that were read too early
     const BodyReader& body;
     const ServerOptions& options;
-    const std::atomic<bool>& draining;
+    const std::atomic<bool>& closes_connections;  // with their next answer
     bool is_tls = false;
   };
   explicit ClientSink(Args args);

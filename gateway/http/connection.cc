@@ -86,7 +86,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
              .buffer = buffer_,
              .body = body_,
              .options = context.options,
-             .draining = context.draining,
+             .closes_connections = context.closes_connections,
              .is_tls = tls_ != nullptr}),
       over_limit_(over_limit) {}
 
@@ -267,7 +267,7 @@ Task<bool> Connection::ServeOne() {
   RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
   const uint64_t body_limit = BodyLimit(context_, found);
   parser_->body_limit(body_limit);
-  sink_.BeginRequest({.keep_alive = message.keep_alive() && !context_.draining.load(),
+  sink_.BeginRequest({.keep_alive = message.keep_alive() && !context_.closes_connections.load(),
                       .http_1_0 = message.version() < 11,
                       .is_head = message.method() == bhttp::verb::head});
   request_.emplace(context_.environment, sink_, HeadOfRequest(), targets_);

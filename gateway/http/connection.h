@@ -37,6 +37,8 @@ struct ConnectionContext {
   const CurrentTls& tls;
   proxy::request::Environment& environment;
   std::atomic<bool> draining{false};
+  // Each answer is the last of its connection; set before or with `draining`.
+  std::atomic<bool> closes_connections{false};
 
   size_t body_bytes_max() const { return environment.options.body_bytes_max; }
 };

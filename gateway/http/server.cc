@@ -80,7 +80,10 @@ class AsioServer final : public Server {
 
   void EndAnswers() override { group_.EndAnswers(); }
 
+  void CloseAfterAnswers() override { context_.closes_connections.store(true); }
+
   void BeginDrain() override {
+    context_.closes_connections.store(true);
     context_.draining.store(true);
     StopAccepting();
     group_.DrainAll();

@@ -60,6 +60,9 @@ class Server {
   // changes nothing. Callable from any thread.
   virtual Result<void> Reload(const socket::ListenerTls::Options& tls) = 0;
 
+  // Serves on, but each answer ends its connection, so that clients connect anew and a balancer can
+  // send them elsewhere. Does not wait.
+  virtual void CloseAfterAnswers() = 0;
   // Stops accepting, closes idle connections and lets running requests finish. Does not wait.
   virtual void BeginDrain() = 0;
   // Ends every current answer with an error that its client can read. Does not wait.

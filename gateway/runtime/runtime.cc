@@ -17,6 +17,8 @@
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/metrics/prompt_metrics.h"
 #include "gateway/proxy/host/host.h"
+#include "gateway/runtime/config_status.h"
+#include "gateway/runtime/config_version.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/runtime/local_embeddings.h"
 #include "gateway/runtime/local_engine.h"
@@ -182,10 +184,12 @@ struct Beginning {
   std::unique_ptr<session::prompts::NamedPrompts> named_prompts;
   std::unique_ptr<telemetry::otlp::Exporter> exporter = nullptr;  // null: nothing is sent
   std::unique_ptr<telemetry::BudgetAlerts> budget_alerts = nullptr;
+  std::unique_ptr<ConfigStatus> config_status = nullptr;
 };
 
 Result<Beginning> Begin(Runtime::Options& options) {
   config::Config& config = options.config;
+  config::Config as_read = config;  // below, defaults are filled in
   KVGATE_TRY_VOID(CheckSecret(config));
   if (options.listens) KVGATE_TRY_VOID(ListenAddress(config));
   KVGATE_TRY(std::string admin_token, access::MakeAdminToken());
@@ -204,19 +208,22 @@ Result<Beginning> Begin(Runtime::Options& options) {
   }
   KVGATE_TRY(std::unique_ptr<SharedTier> shared, SharedTier::Open(config, tier.keyring()));
   KVGATE_TRY(auto configured, ReadPrompts(config));
+  std::string version = VersionOf(as_read, configured);
   KVGATE_TRY(auto named_prompts,
              session::prompts::NamedPrompts::Open(tier.meta(), std::move(configured)));
   auto budget_alerts = std::make_unique<telemetry::BudgetAlerts>();
   KVGATE_TRY(auto budgets, budget_alerts->Read(config.keys, config.budgets));
   budget_alerts->Take(std::move(budgets));
-  return Beginning{.prices = std::move(prices),
-                   .tier = std::move(tier),
-                   .shared = std::move(shared),
-                   .admin_token = std::move(admin_token),
-                   .summary_prompt = std::move(summary_prompt),
-                   .named_prompts = std::move(named_prompts),
-                   .exporter = std::move(exporter),
-                   .budget_alerts = std::move(budget_alerts)};
+  return Beginning{
+      .prices = std::move(prices),
+      .tier = std::move(tier),
+      .shared = std::move(shared),
+      .admin_token = std::move(admin_token),
+      .summary_prompt = std::move(summary_prompt),
+      .named_prompts = std::move(named_prompts),
+      .exporter = std::move(exporter),
+      .budget_alerts = std::move(budget_alerts),
+      .config_status = std::make_unique<ConfigStatus>(std::move(as_read), std::move(version))};
 }
 
 class OpenRuntime final : public Runtime {
@@ -232,6 +239,7 @@ class OpenRuntime final : public Runtime {
         metrics_(options_.registry),
         exporter_(std::move(beginning.exporter)),
         budget_alerts_(std::move(beginning.budget_alerts)),
+        config_status_(std::move(beginning.config_status)),
         branches_(OpenBranches(config_, tier_)),
         prompts_({.prices = prices_,
                   .memory_bytes = config_.cache.prompt_memory_bytes,
@@ -282,6 +290,7 @@ class OpenRuntime final : public Runtime {
                   .system_fingerprint = "kvgate-" KVGATE_VERSION,
                   .has_vllm_names = !config_.metrics.compat.empty(),  // there are no others
                   .embeddings = HasEmbeddings() ? &embeddings_ : nullptr,
+                  .write_config = [this](auto& json) { config_status_->WriteStats(json); },
                   .has_local = HasEngine(options_)}) {}
 
   Result<void> Start() {
@@ -294,6 +303,7 @@ class OpenRuntime final : public Runtime {
       budget_alerts_->Collect(writer);
       if (exporter_) exporter_->Collect(writer);
       embeddings_.Collect(writer);
+      config_status_->Collect(writer);
     });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.takes_requests) KVGATE_TRY_VOID(OpenHost());
@@ -336,14 +346,16 @@ class OpenRuntime final : public Runtime {
     Publish();
   }
 
-  Result<void> Reload(config::Config next) override {
+  Result<void> Reload(Result<config::Config> next) override {
     KVGATE_CHECK(host_ != nullptr, "no requests are taken");
-    const Result<void> taken = Take(std::move(next));
+    const Result<void> taken = next ? Take(*std::move(next)) : next.error();
+    if (!taken) config_status_->OnFailedReload(taken.error());
     Publish();
     return taken;
   }
 
   void Stop(const Pause& pause) override {
+    ServeUnready(pause);
     maintenance_.reset();
     service_.BeginDrain();
     embeddings_.BeginDrain();
@@ -460,13 +472,16 @@ class OpenRuntime final : public Runtime {
   }
 
   Result<void> Take(config::Config next) {
-    const std::string unread = UnreadTables(config_, next);
+    const config::Config& start = config_status_->as_read();
+    const std::string unread = UnreadTables(start, next);
+    const config::Config in_force = InForce(start, next);
     KVGATE_TRY(next, Reloadable(config_, std::move(next)));
     // A certificate that cannot be used must be found before anything has changed.
     if (server_) KVGATE_TRY_VOID(http::socket::ListenerTls::Open(ToTlsOptions(next)));
     KVGATE_TRY(auto budgets, budget_alerts_->Read(next.keys, next.budgets));
     KVGATE_TRY(auto configured, ReadPrompts(next));
     KVGATE_TRY_VOID(named_prompts_->Check(configured));
+    std::string version = VersionOf(in_force, configured);
     KVGATE_TRY_VOID(host_->Reload(ToTargetOptions(next)));
     budget_alerts_->Take(std::move(budgets));
     KVGATE_TRY_VOID(named_prompts_->Configure(std::move(configured)));
@@ -474,12 +489,25 @@ class OpenRuntime final : public Runtime {
     // The model is that of the start.
     next.sessions = config_.sessions;
     WarnOfRetrieval(next);
+    config_status_->OnReload(std::move(version), unread);
     KVGATE_LOG(kInfo, kSource,
                "configuration read again: {} upstreams, {} routes, {} keys, {} "
                "prompts{}",
                next.upstreams.size(), next.routes.size(), next.keys.size(), next.prompts.size(),
                unread.empty() ? "" : "; what changed in " + unread + " is read at the next start");
     return {};
+  }
+
+  // Lets balancers see that no new connections are wanted while those that come are still taken.
+  void ServeUnready(const Pause& pause) {
+    const std::chrono::seconds time(config_.server.unready_seconds);
+    if (!server_ || time.count() == 0) return;
+    KVGATE_LOG(kInfo, kSource, "/ready says no; serving for {} s more", time.count());
+    service_.BeginDrain(service::Service::Drain::kServes);
+    server_->CloseAfterAnswers();
+    const Clock::time_point deadline = Clock::now() + time;
+    while (Clock::now() < deadline && pause(kDrainInterval)) {
+    }
   }
 
   // Returns false if `pause` ended the wait.
@@ -515,6 +543,7 @@ class OpenRuntime final : public Runtime {
   telemetry::RecordFeed feed_;
   const std::unique_ptr<telemetry::otlp::Exporter> exporter_;  // null: nothing is sent
   const std::unique_ptr<telemetry::BudgetAlerts> budget_alerts_;
+  const std::unique_ptr<ConfigStatus> config_status_;
   const std::unique_ptr<service::BranchStore> branches_;
   service::Prompts prompts_;
   ledger::Ledger ledger_;

@@ -80,12 +80,15 @@ class Runtime {
 
   // Takes upstreams, routes, keys, prompts, the engine's mode and the certificate from `next`, and
   // publishes the address anew. New requests use them; requests that have begun keep theirs. A
-  // failure changes nothing. REQUIRES: it takes requests. One thread at a time, as Listen.
-  virtual Result<void> Reload(config::Config next) = 0;
+  // failure changes nothing. A `next` that could not be read is a failure as well, and counted as
+  // one. REQUIRES: it takes requests. One thread at a time, as Listen.
+  virtual Result<void> Reload(Result<config::Config> next) = 0;
 
-  // Refuses new requests, gives running ones server.drain_seconds, tells the clients of the rest
-  // that no more will come, then writes the last KV to disk. Once `pause` returns false, no request
-  // is waited for any longer. Call it once, last.
+  // If it listens: says at /ready that it is not, and serves on for server.unready_seconds, or
+  // until `pause` returns false. Then refuses new requests, gives running ones
+  // server.drain_seconds, tells the clients of the rest that no more will come, and writes the last
+  // KV to disk. Once `pause` returns false, no request is waited for any longer. Call it once,
+  // last.
   virtual void Stop(const Pause& pause) = 0;
 };
 

@@ -176,6 +176,21 @@ Result<config::Config> Reloadable(const config::Config& running, config::Config 
   return next;
 }
 
+config::Config InForce(config::Config start, const config::Config& next) {
+  start.server.log_level = next.server.log_level;
+  start.server.log_format = next.server.log_format;
+  start.engine.mode = next.engine.mode;
+  start.engine.rules_off = next.engine.rules_off;
+  start.metrics.key_env = next.metrics.key_env;
+  start.metrics.sha256 = next.metrics.sha256;
+  start.budgets = next.budgets;
+  start.upstreams = next.upstreams;
+  start.routes = next.routes;
+  start.keys = next.keys;
+  start.prompts = next.prompts;
+  return start;
+}
+
 std::string UnreadTables(const config::Config& running, config::Config next) {
   next.server.log_level = running.server.log_level;  // applied by a reload
   next.server.log_format = running.server.log_format;

@@ -60,6 +60,10 @@ std::string MissingRetrievalModel(const config::Config& config,
 // listen.
 Result<config::Config> Reloadable(const config::Config& running, config::Config next);
 
+// Returns what is in force once a gateway that was started with `start` has taken `next`: what a
+// reload reads, of `next`, and all else of the start.
+config::Config InForce(config::Config start, const config::Config& next);
+
 // Lists the tables that differ and are read only at a start: "[engine], [limits]"; empty if there
 // are none.
 std::string UnreadTables(const config::Config& running, config::Config next);

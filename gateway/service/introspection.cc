@@ -221,6 +221,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
     json.EndObject();
     return out;
   }
+  if (parts_.write_config) parts_.write_config(json.Key("config"));
   json.Key("engine");
   if (local_ready_.load()) {
     WriteEngine(local_->engine(), numbers.write_back_bytes_queued, json);

@@ -126,7 +126,7 @@ void Service::SetLocal(std::unique_ptr<local::LocalProvider> local) {
 }
 
 bool Service::ready() const {
-  if (draining_.load()) return false;
+  if (unready_.load()) return false;
   if (parts_.embeddings != nullptr && parts_.embeddings->get() == nullptr) return false;
   if (!parts_.has_local) return true;
   return local_ready_.load() && !local_->engine().Failure().has_value();

@@ -146,15 +146,22 @@ class Service {
     bool has_vllm_names = false;  // the metrics have the names of vLLM as well
     // Of a local model; null: none is configured.
     const local::embeddings::PublishedProvider* embeddings = nullptr;
+    // Writes which configuration is in force, for an admin's Stats; may be empty.
+    std::function<void(dialect::form::JsonWriter&)> write_config = {};
     bool has_local = true;  // a local model is loaded or loading; false if there are only upstreams
   };
   explicit Service(Parts parts);
 
   // Call it once, from the thread that loads the model.
   void SetLocal(std::unique_ptr<local::LocalProvider> local);
-  // Refuses new completions from now on, and makes ready() false.
-  void BeginDrain() { draining_.store(true); }
-  // Returns false while draining, and while a configured local model is not loaded or has failed.
+  enum class Drain : uint8_t { kServes, kRefuses };
+  // Makes ready() false, and refuses new completions from now on, unless it still serves them.
+  void BeginDrain(Drain how = Drain::kRefuses) {
+    unready_.store(true);
+    if (how == Drain::kRefuses) draining_.store(true);
+  }
+  // Returns false before and during a drain, and while a configured local model is not loaded or
+  // has failed.
   bool ready() const;
   // Returns true if the local model is loaded and answers to that name.
   bool ServesLocal(const std::string& model) const;
@@ -284,6 +291,7 @@ class Service {
   session::Conversations conversations_;
   std::unique_ptr<local::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
+  std::atomic<bool> unready_{false};
   std::atomic<bool> draining_{false};
   std::function<void(dialect::form::JsonWriter&)> write_upstreams_;  // may be empty
   mutable std::mutex numbers_mutex_;

@@ -22,10 +22,13 @@ def is_ready(address):
 
 
 class Balancer:
-    """`addresses()` says where the gateways are now; one that has none, None, gets nothing."""
+    """`addresses()` says where the gateways are now; one that has none, None, gets nothing.
 
-    def __init__(self, addresses):
-        self.addresses = addresses
+    With `tries_others`, a connection that one of them refuses goes to another one.
+    """
+
+    def __init__(self, addresses, tries_others=True):
+        self.addresses, self.tries_others = addresses, tries_others
         self.ready = set()
         self.turn = 0
         self.unserved = 0  # connections that no gateway took
@@ -53,10 +56,10 @@ class Balancer:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _connect(self):
-        """To the next ready gateway that takes the connection; None if none does."""
+        """To the next ready gateway, or another that takes the connection; None if none does."""
         self.turn += 1
         candidates = sorted(self.ready)
-        for index in range(len(candidates)):
+        for index in range(len(candidates) if self.tries_others else min(1, len(candidates))):
             host, port = candidates[(self.turn + index) % len(candidates)].rsplit(":", 1)
             try:
                 server = socket.create_connection((host, int(port)), timeout=2)

@@ -227,7 +227,8 @@ class CliTest(Case):
         file.write_text('[server]\nlisten = "127.0.0.1:0"\n')
         said = self.kvgate("config", "check", file)
         self.assertRegex(said, r"^ok\n  listens on 127.0.0.1:0: only programs of this machine ")
-        self.assertRegex(said, r"\n  tier disk: at most 16 GiB of KV in /\S+\n$")
+        self.assertRegex(said, r"\n  tier disk: at most 16 GiB of KV in /\S+\n"
+                              r"  version [0-9a-f]{12}, as servers that run it report it\n$")
         file.write_text("[server]\nlissten = 1\n")
         message = self.kvgate("config", "check", file, code=1)
         self.assertIn(f"{file}:2", message)

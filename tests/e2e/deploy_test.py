@@ -184,16 +184,22 @@ class FilesTest(DeployCase):
                 self.assertNotIn(manifest["spec"].get("type"), ("NodePort", "LoadBalancer"))
 
     def test_a_stop_has_time_to_drain(self):
-        drain = {name: value_in_toml(text, "drain_seconds")
+        drain = {name: value_in_toml(text, "unready_seconds") + value_in_toml(text, "drain_seconds")
                  for name, text in self.configurations().items()}
         for name in ("kvgate-1", "kvgate-2", "balancer"):
             self.assertGreaterEqual(seconds(self.services[name]["stop_grace_period"]),
                                     drain["compose"] + SECONDS_BEHIND_DRAIN, name)
         pod = self.manifest("StatefulSet", "kvgate")["spec"]["template"]["spec"]
-        sleep, pause = self.container("kvgate")["lifecycle"]["preStop"]["exec"]["command"]
-        self.assertEqual(sleep, "sleep")
         self.assertGreaterEqual(pod["terminationGracePeriodSeconds"],
-                                int(pause) + drain["kubernetes"] + SECONDS_BEHIND_DRAIN)
+                                drain["kubernetes"] + SECONDS_BEHIND_DRAIN)
+        # Who asks for readiness notices twice over before the port closes.
+        unready = {name: value_in_toml(text, "unready_seconds")
+                   for name, text in self.configurations().items()}
+        probe = self.container("kvgate")["readinessProbe"]
+        self.assertGreater(unready["kubernetes"],
+                           2 * probe["periodSeconds"] * probe["failureThreshold"])
+        check = re.search(r"check inter (\d+)ms fall (\d+)", (COMPOSE / "haproxy.cfg").read_text())
+        self.assertGreater(unready["compose"] * 1000, 2 * int(check[1]) * int(check[2]))
 
     def test_probes_are_answered(self):
         running = self.serve()
@@ -371,7 +377,6 @@ class TopologyTest(DeployCase):
         wait_until(answered, lambda: self.log("haproxy"))
         self.assertTrue(all(answered() for _ in range(20)))
         self.assertEqual(self.gateways[0].terminate(60), 0)
-        # Its port is closed at once: who comes before the next check goes to the other one.
         self.assertTrue(all(answered() for _ in range(20)), self.log("haproxy"))
 
 

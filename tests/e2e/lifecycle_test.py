@@ -2,12 +2,13 @@
 """Ends of all kinds: SIGTERM drains, a client that leaves cancels, a stuck client hurts nobody."""
 
 import json
+import signal
 import threading
 import time
 import unittest
 
 import raw_http
-from case import Case, text_of
+from case import Case, text_of, wait_until
 
 
 def open_stream(running, body):
@@ -47,6 +48,27 @@ class LifecycleTest(Case):
         again = self.assert_ok(running.complete(prompt, max_tokens=100))
         self.assertGreater(again.tier("disk"), 0)
         self.assertEqual(again.answer, replies[0].answer)
+
+    def test_before_the_port_closes_it_says_that_it_is_not_ready_and_serves(self):
+        running = self.serve(arguments=["--set", "server.unready_seconds=3000",
+                                        "--set", "server.drain_seconds=3000"])
+        kept = running.connect()
+        self.addCleanup(kept.close)
+        kept.request("GET", "/health")
+        first = kept.getresponse()
+        first.read()
+        self.assertIsNone(first.getheader("connection"))
+        running.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: running.get("/ready").status == 503, "it to say that it is not ready")
+        # New connections are served, and one that was kept for one request more.
+        self.assert_ok(running.complete(text_of("late", 20), max_tokens=4))
+        self.assertEqual(running.get("/health").status, 200)
+        kept.request("GET", "/health")
+        last = kept.getresponse()
+        last.read()
+        self.assertEqual((last.status, last.getheader("connection")), (200, "close"))
+        # A second signal ends this time, and no connection is left to wait for.
+        self.assertEqual(running.terminate(timeout=60), 0, running.log()[-2000:])
 
     def test_a_client_that_leaves_a_stream_cancels_its_work_within_a_second(self):
         running = self.serve(model=self.slow())

@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -118,6 +119,32 @@ class ReloadTest(Case):
         self.assertEqual(len(self.a.requests), len(wrong))
         self.assertIn("no_such_key", self.running.log())
         self.assertIn("KVGATE_NOT_SET_1", self.running.log())
+
+    def test_the_version_in_force_is_reported(self):
+        def status():
+            return self.running.stats()["config"]
+
+        self.start(upstream("first", self.a))
+        first = status()
+        self.assertEqual((first["reloads"], first["failed_reloads"], first["error"]), (0, 0, None))
+        self.reload("# the same\n" + upstream("first", self.a))
+        self.assertEqual(status()["version"], first["version"])
+        self.reload("[[upstream", "the configuration stays as it was")
+        failed = status()
+        self.assertEqual((failed["version"], failed["reloads"], failed["failed_reloads"]),
+                         (first["version"], 1, 1))
+        self.assertIn("kvgate.toml:", failed["error"])
+        shown = subprocess.run([server.binary_path(), "cache", "stats", "--data-dir",
+                                self.folder / "data"], capture_output=True, text=True, timeout=60)
+        self.assertIn(f"version {first['version']} since", shown.stdout, shown.stderr)
+        self.assertIn("the last reload failed", shown.stdout)
+        # What waits for a start is not in force, and said.
+        self.reload("[limits]\nconnections = 5\n" + upstream("first", self.a))
+        waiting = status()
+        self.assertEqual((waiting["version"], waiting["needs_start"], waiting["error"]),
+                         (first["version"], "[limits]", None))
+        self.reload(upstream("second", self.b))
+        self.assertNotEqual(status()["version"], first["version"])
 
     def test_keys_come_and_go_and_what_one_has_used_stays_used(self):
         digest = hashlib.sha256(KEY.encode()).hexdigest()

@@ -7,6 +7,8 @@ import http.client
 import json
 import os
 import random
+import re
+import subprocess
 import threading
 import time
 import unittest
@@ -14,12 +16,13 @@ import unittest
 from balancer import Balancer, is_ready
 from case import FULL, Case, text_of, wait_until
 from redis_server import RedisServer
-from server import Server
+from server import Server, binary_path
 
 CLIENTS = 4
 TURNS_OF_A_SESSION = 12
 KILLS = 40 if FULL else 6
 TRIES_MAX = 100
+UNREADY_SECONDS = 2  # many times what the balancer needs to ask everybody
 RETRY_SECONDS = 0.5  # as the providers' own clients wait
 
 
@@ -111,15 +114,29 @@ def turns_of(running, key):
 
 
 class RollingRestartTest(Case):
-    def setUp(self):
-        super().setUp()
+    def start(self, unready_seconds=0, tries_others=True):
+        """Three gateways of one configuration, one store and one secret, behind the balancer."""
         self.redis = RedisServer(self.folder / "redis").start()
         self.addCleanup(self.redis.kill)
-        secret = self.share_a_secret()
-        self.gateways = [self.serve(data_dir=self.folder / str(index), arguments=[
-            *secret, "--set", f"store.shared=redis://127.0.0.1:{self.redis.port}",
-            "--set", "engine.kv_memory=32MiB"]) for index in range(3)]
-        self.balancer = Balancer(lambda: [gateway.address for gateway in self.gateways])
+        self.share_a_secret()
+        self.config = self.folder / "kvgate.toml"
+        self.config.write_text(f"""
+[server]
+unready_seconds = {unready_seconds}
+[engine]
+model = "{self.tiny()}"
+kv_memory = "32MiB"
+[store]
+secret_env = "KVGATE_TEST_SECRET"
+shared = "redis://127.0.0.1:{self.redis.port}"
+""")
+        self.gateways = [Server(None, self.folder / str(index), ["--config", str(self.config)])
+                         for index in range(3)]
+        for gateway in self.gateways:
+            self.addCleanup(gateway.__exit__)
+            gateway.start()
+        self.balancer = Balancer(lambda: [gateway.address for gateway in self.gateways],
+                                 tries_others)
         self.addCleanup(self.balancer.close)
         self.wait_for_all()
 
@@ -165,6 +182,7 @@ class RollingRestartTest(Case):
         return most
 
     def test_restarts_one_after_the_other_lose_no_turn_and_one_retry_is_enough(self):
+        self.start()
         clients, stop = self.begin(looks_up=False)
         for gateway in self.gateways:
             time.sleep(0.7)
@@ -176,7 +194,43 @@ class RollingRestartTest(Case):
         # Nobody looks a turn up before saying it again: what was cut off by a stop was not kept.
         self.assertLessEqual(self.end(clients, stop), 2)
 
+    def versions(self):
+        """The configurations that are in force, by what the gateways report."""
+        reported = {gateway.stats()["config"]["version"] for gateway in self.gateways}
+        for gateway in self.gateways:
+            text = gateway.get("/metrics").body.decode()
+            (version,) = re.findall(r'(?m)^kvgate_config_info{version="(\w+)"} 1$', text)
+            self.assertEqual(version, gateway.stats()["config"]["version"])
+        return reported
+
+    def version_of_the_file(self):
+        checked = subprocess.run([binary_path(), "config", "check", self.config], timeout=60,
+                                 capture_output=True, text=True)
+        return re.search(r"(?m)^  version (\w+),", checked.stdout)[1]
+
+    def test_where_the_balancer_is_told_in_time_no_request_fails(self):
+        # No connection is ever refused, so that nothing depends on a balancer that tries others.
+        self.start(unready_seconds=UNREADY_SECONDS, tries_others=False)
+        clients, stop = self.begin(looks_up=False)
+        before = self.version_of_the_file()
+        self.assertEqual(self.versions(), {before})
+        # What changes goes from one to the next with the restarts.
+        self.config.write_text(self.config.read_text() + "[limits]\nconnections = 500\n")
+        after = self.version_of_the_file()
+        self.assertNotEqual(before, after)
+        expected = [{before, after}, {before, after}, {after}]
+        for gateway, versions in zip(self.gateways, expected):
+            self.assertEqual(gateway.terminate(60), 0, gateway.log()[-2000:])
+            gateway.restart()
+            self.wait_for_all()
+            self.assertEqual(self.versions(), versions)
+        time.sleep(0.5)
+        self.assertEqual(self.end(clients, stop), 1)
+        self.assertEqual([failure for client in clients for failure in client.failures], [])
+        self.assertEqual(self.balancer.unserved, 0)
+
     def test_kills_at_random_lose_no_acknowledged_turn(self):
+        self.start()
         seed = int.from_bytes(os.urandom(4), "little")
         print(f"seed {seed}", flush=True)
         rng = random.Random(seed)

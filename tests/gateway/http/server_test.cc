@@ -95,6 +95,24 @@ TEST(ServerTest, ADrainFinishesWhatRunsAndTakesNothingNew) {
   EXPECT_FALSE(RawClient(server.port()).connected());
 }
 
+TEST(ServerTest, BeforeADrainRequestsAreServedAndEndTheirConnections) {
+  TestServer server;
+  RawClient kept(server.port());
+  ASSERT_TRUE(kept.Send(Post("/v1/chat/completions", kChatStream)));
+  EXPECT_EQ(kept.ReadResponse().headers.count("connection"), 0u);
+  server.gateway.service.BeginDrain(service::Service::Drain::kServes);
+  server.server->CloseAfterAnswers();
+  ASSERT_TRUE(kept.Send(Post("/v1/chat/completions", kChatStream)));
+  const RawResponse last = kept.ReadResponse();
+  EXPECT_EQ(last.status, 200);
+  EXPECT_EQ(last.headers.at("connection"), "close");
+  EXPECT_TRUE(last.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(kept.ReadAll(), "") << "it is closed";
+  EXPECT_EQ(Exchange(server, Post("/v1/chat/completions", kChat)).status, 200);
+  EXPECT_EQ(Exchange(server, Get("/ready")).status, 503);
+  EXPECT_EQ(Exchange(server, Get("/health")).status, 200);
+}
+
 TEST(ServerTest, AnswersThatAreEndedSayWhyAndCloseTheirConnections) {
   TestServer server({.script = {.piece_delay = milliseconds(20), .forever = true}});
   RawClient stream(server.port());

@@ -1,11 +1,13 @@
 #include "gateway/runtime/runtime.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
 #include "gateway/local/local.h"
+#include "gateway/runtime/config_version.h"
 #include "gateway/runtime/data_tier.h"
 #include "gateway/service/service.h"
 #include "store/rocks_data_directory.h"
@@ -16,6 +18,8 @@ namespace kvgate::runtime {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr auto kNoWait = [](milliseconds) { return false; };
 
@@ -176,6 +180,62 @@ TEST_F(RuntimeTest, AReloadTakesTheUpstreamsOrChangesNothing) {
   next.upstreams.front().api_key_env = "KVGATE_TEST_NO_SUCH_VARIABLE";
   EXPECT_FALSE((*runtime)->Reload(next));
   (*runtime)->Stop(kNoWait);
+}
+
+TEST_F(RuntimeTest, TheVersionInForceIsReported) {
+  config_ = Forwarding();
+  const std::string first = VersionOf(config_, {});
+  const auto runtime = Open();
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  const auto stats = [&] {
+    return (*runtime)->service().Stats({.role = access::CallerRole::kAdmin});
+  };
+  EXPECT_THAT(stats(), HasSubstr("\"config\":{\"version\":\"" + first + "\""));
+  EXPECT_THAT((*runtime)->service().Stats({}), Not(HasSubstr(first))) << "it is for admins";
+  config::Config next = config_;
+  next.limits.connections += 1;  // read at a start alone
+  EXPECT_TRUE((*runtime)->Reload(next));
+  EXPECT_THAT(stats(), HasSubstr("\"version\":\"" + first + "\""));
+  EXPECT_THAT(stats(), HasSubstr("\"needs_start\":\"[limits]\""));
+  next = config_;
+  next.upstreams.front().name = "two";
+  EXPECT_TRUE((*runtime)->Reload(next));
+  EXPECT_THAT(stats(), HasSubstr("\"version\":\"" + VersionOf(next, {}) + "\""));
+  EXPECT_THAT(stats(), HasSubstr("\"needs_start\":\"\""));
+  EXPECT_FALSE((*runtime)->Reload(MakeError(ErrorCode::kInvalidArgument, "config", "unreadable")));
+  EXPECT_THAT(stats(), HasSubstr("\"reloads\":2,\"failed_reloads\":1,\"error\":\"unreadable\""));
+  EXPECT_THAT(stats(), HasSubstr("\"version\":\"" + VersionOf(next, {}) + "\""));
+  (*runtime)->Stop(kNoWait);
+}
+
+// The defaults that a device fills in are no change of the file.
+TEST_F(RuntimeTest, TheSameConfigurationReadAgainNeedsNoStart) {
+  config_.engine.kv_memory_bytes = 0;
+  config_.engine.device = "auto";
+  const std::string version = VersionOf(config_, {});
+  const auto runtime = Open();
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  EXPECT_TRUE((*runtime)->Reload(config_));
+  const std::string stats = (*runtime)->service().Stats({.role = access::CallerRole::kAdmin});
+  EXPECT_THAT(stats, HasSubstr("\"version\":\"" + version + "\""));
+  EXPECT_THAT(stats, HasSubstr("\"needs_start\":\"\""));
+  (*runtime)->Stop(kNoWait);
+}
+
+TEST_F(RuntimeTest, BeforeThePortClosesItIsUnreadyAndServes) {
+  config_ = Forwarding();
+  config_.server.unready_seconds = 3600;
+  const auto runtime = Open();
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  EXPECT_TRUE((*runtime)->service().ready());
+  int num_pauses = 0;
+  (*runtime)->Stop([&](milliseconds) {
+    EXPECT_FALSE((*runtime)->service().ready());
+    EXPECT_NE((*runtime)->url(), "") << "the port is open";
+    return ++num_pauses < 3;  // then a signal ends this time
+  });
+  EXPECT_EQ(num_pauses, 3);
+  EXPECT_EQ((*runtime)->url(), "");
 }
 
 TEST_F(RuntimeTest, AWrongSecretStopsTheStart) {

@@ -141,6 +141,35 @@ TEST(SettingsTest, TablesThatAReloadDoesNotReadAreNamed) {
             "[server], [engine], [cache], [store], [ledger], [limits]");
 }
 
+TEST(SettingsTest, WhatAReloadDoesNotReadStaysInForce) {
+  const config::Config start = Forwarding();
+  config::Config next = Forwarding();
+  next.server.log_level = "debug";
+  next.server.drain_seconds += 1;
+  next.engine.mode = "observe";
+  next.engine.context = 5;
+  next.metrics.key_env = "E";
+  next.metrics.compat = {"vllm"};
+  next.limits.connections = 6;
+  next.upstreams.front().name = "two";
+  next.keys.emplace_back();
+  next.budgets.tenant.dollars_per_day = 1;
+  const config::Config in_force = InForce(start, next);
+  EXPECT_EQ(in_force.server.log_level, "debug");
+  EXPECT_EQ(in_force.server.drain_seconds, start.server.drain_seconds);
+  EXPECT_EQ(in_force.engine.mode, "observe");
+  EXPECT_EQ(in_force.engine.context, start.engine.context);
+  EXPECT_EQ(in_force.metrics.key_env, "E");
+  EXPECT_TRUE(in_force.metrics.compat.empty());
+  EXPECT_EQ(in_force.limits, start.limits);
+  EXPECT_EQ(in_force.upstreams, next.upstreams);
+  EXPECT_EQ(in_force.keys, next.keys);
+  EXPECT_EQ(in_force.budgets, next.budgets);
+  // What is not in force is named, and the other way round.
+  EXPECT_EQ(UnreadTables(in_force, next), UnreadTables(start, next));
+  EXPECT_EQ(UnreadTables(start, in_force), "");
+}
+
 TEST(SettingsTest, AModelForRetrievalThatNobodyServesIsNamed) {
   const auto missing = [](const config::Config& config, std::string_view own) {
     return MissingRetrievalModel(config, [&](std::string_view model) { return model == own; });
