@@ -84,7 +84,7 @@ class MemoryClient final : public remote::RespClient {
     }
     if (words[0] == "EVAL") return Evaluate(words);
     if (words[0].starts_with("X")) return AnswerStream(words);
-    if (words[0] == "HSET" || words[0] == "HGETALL" || server_.hashes.contains(words[1])) {
+    if (words[0].starts_with("H") || server_.hashes.contains(words[1])) {
       return AnswerOfHash(words);
     }
     const auto found = server_.values.find(words[1]);
@@ -98,6 +98,7 @@ class MemoryClient final : public remote::RespClient {
     EXPECT_EQ(words[0], "SET");
     if (is_full)
       return {.kind = remote::RespReply::Kind::kError, .text = "OOM command not allowed"};
+    if (is_there && words.size() > 3 && words[3] == "NX") return {};
     server_.values[std::string(words[1])] = words[2];
     return Text("OK");
   }
@@ -141,6 +142,9 @@ class MemoryClient final : public remote::RespClient {
       auto& hash = server_.hashes[std::string(words[1])];
       const bool is_new = hash.insert_or_assign(std::string(words[2]), words[3]).second;
       return Integer(is_new ? 1 : 0);
+    }
+    if (words[0] == "HDEL") {
+      return Integer(server_.hashes[std::string(words[1])].erase(std::string(words[2])) ? 1 : 0);
     }
     EXPECT_EQ(words[0], "HGETALL");
     remote::RespReply all{.kind = remote::RespReply::Kind::kArray};

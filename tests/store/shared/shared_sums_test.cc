@@ -104,6 +104,37 @@ TEST_F(SharedSumsTest, ListsOfAnotherLengthAndNumbersThatAreNoneAreLeftOut) {
   EXPECT_EQ(Exchange(Own(c_, {2, 20}), 2), (Values{0, 0}));
 }
 
+TEST_F(SharedSumsTest, WhoSaysNothingReadsAndIsToldIfItsFieldIsThere) {
+  SharedSums::Own silent = Own(a_, {0, 0});
+  silent.is_said = false;
+  EXPECT_EQ(Exchange(silent), (Values{0, 0}));
+  EXPECT_FALSE(server_.hashes.begin()->second.contains(a_));
+  EXPECT_EQ(Exchange(Own(b_, {2, 20})), (Values{0, 0}));
+  EXPECT_EQ(Exchange(silent), (Values{2, 20}));
+  EXPECT_FALSE(sums_.Exchange({&silent, 1}, SteadyClock::now())->at(0).has_own);
+  EXPECT_EQ(Exchange(Own(a_, {1, 10})), (Values{2, 20}));
+  EXPECT_TRUE(sums_.Exchange({&silent, 1}, SteadyClock::now())->at(0).has_own);
+  silent.removed = {b_};
+  EXPECT_EQ(Exchange(silent), (Values{0, 0}));
+}
+
+TEST_F(SharedSumsTest, OneProcessHasAClaim) {
+  MemoryClient other_client{server_};
+  const SharedSums other(other_client, *ring_);
+  const auto claim = [](const SharedSums& sums, std::string_view what, std::string_view by) {
+    return sums.Claim({.what = what, .by = by, .time_to_live = std::chrono::seconds(100)},
+                      SteadyClock::now());
+  };
+  client_.repeats = true;
+  EXPECT_TRUE(*claim(sums_, "alice at 50 %", "a"));
+  EXPECT_FALSE(*claim(other, "alice at 50 %", "b"));
+  EXPECT_TRUE(*claim(sums_, "alice at 50 %", "a"));
+  EXPECT_TRUE(*claim(other, "alice at 80 %", "b"));
+  for (const auto& [key, value] : server_.values) EXPECT_EQ(key.find("alice"), std::string::npos);
+  client_.is_full = true;
+  EXPECT_FALSE(claim(sums_, "bob at 50 %", "a"));
+}
+
 TEST_F(SharedSumsTest, AServerThatIsDownOrFullIsAnError) {
   const SharedSums::Own own = Own(a_, {1, 10});
   client_.is_full = true;
