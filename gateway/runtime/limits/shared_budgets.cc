@@ -14,7 +14,9 @@ using store::shared::SharedSums;
 using upstream::Spending;
 
 constexpr std::chrono::hours kActive{1};       // a tenant is exchanged each time
-constexpr std::chrono::seconds kIdle{60};      // and else so often
+constexpr std::chrono::seconds kIdle{1};       // and else so often, where they are few:
+constexpr size_t kIdleMax = 64;                // of them in one exchange
+constexpr std::chrono::seconds kRefresh{60};   // until it is looked again who they are
 constexpr std::chrono::hours kKept{40 * 24};   // a month's values, in the store
 constexpr std::chrono::seconds kSayAgain{60};  // what has not changed, so that it is kept
 
@@ -85,16 +87,26 @@ bool SharedBudgets::IsActive(const Tenant& tenant) const {
 }
 
 std::vector<SharedBudgets::Tenants::value_type*> SharedBudgets::Due(size_t names_max) {
-  std::vector<Tenants::value_type*> due;
+  std::vector<Tenants::value_type*> active;
+  std::vector<Tenants::value_type*> idle;
   for (auto& entry : tenants_) {
     const TimePoint looked_at = entry.second.looked_at;
-    const bool is_old = looked_at == TimePoint() || now_ - looked_at >= kIdle;
-    if (is_old || IsActive(entry.second)) due.push_back(&entry);
+    if (IsActive(entry.second)) {
+      active.push_back(&entry);
+    } else if (looked_at == TimePoint() || now_ - looked_at >= kIdle) {
+      idle.push_back(&entry);
+    }
   }
   // Whoever has waited longest is first.
-  std::ranges::stable_sort(due, {}, [](const auto* entry) { return entry->second.looked_at; });
-  if (due.size() > names_max) due.resize(names_max);
-  return due;
+  const auto cut = [](std::vector<Tenants::value_type*>& entries, size_t max) {
+    std::ranges::stable_sort(entries, {},
+                             [](const auto* entry) { return entry->second.looked_at; });
+    if (entries.size() > max) entries.resize(max);
+  };
+  cut(active, names_max);
+  cut(idle, std::min(kIdleMax, names_max - active.size()));
+  active.insert(active.end(), idle.begin(), idle.end());
+  return active;
 }
 
 void SharedBudgets::Collect(const access::BudgetTable& table, size_t names_max,
@@ -102,7 +114,7 @@ void SharedBudgets::Collect(const access::BudgetTable& table, size_t names_max,
   now_ = SteadyClock::now();
   now_us_ = WallClock::NowUs();
   TakeAsked(table);
-  if (refreshed_at_ == TimePoint() || now_ - refreshed_at_ >= kIdle) Refresh(table);
+  if (refreshed_at_ == TimePoint() || now_ - refreshed_at_ >= kRefresh) Refresh(table);
   const int64_t month = ledger::MonthOf(now_us_);
   kind_ = fmt::format("month {}", month);
   exchanged_.clear();

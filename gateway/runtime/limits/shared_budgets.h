@@ -37,8 +37,8 @@ class SharedBudgets {
   explicit SharedBudgets(Parts parts);
 
   // Appends what is to be said and read now, at most `names_max`: tenants that were asked about in
-  // the last hour each time, others with a budget once a minute. What is appended refers to this
-  // until the next call.
+  // the last hour each time, others with a budget once a second, or in turn where they are many.
+  // What is appended refers to this until the next call.
   void Collect(const access::BudgetTable& table, size_t names_max,
                std::vector<store::shared::SharedSums::Own>& own);
   // Takes the answers to what the last Collect has appended.

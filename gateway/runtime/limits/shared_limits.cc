@@ -76,6 +76,9 @@ Result<void> SharedLimits::TryExchange() {
   const size_t num_rates = own.size();
   budgets_.Collect(*current.budgets, options_.budgets_max, own);
   if (own.empty()) return {};
+  if (parts_.sums.is_paused()) {
+    return MakeError(ErrorCode::kUnavailable, kSource, "the shared store does not answer");
+  }
   const auto deadline = SteadyClock::now() + options_.call_time_max;
   KVGATE_TRY(const std::vector<SharedSums::Others> said, parts_.sums.Exchange(own, deadline));
   for (const SharedSums::Others& others : said) num_damaged_ += others.num_damaged;

@@ -63,6 +63,8 @@ void SharedRates::Collect(const access::GatewayKeys& keys, std::vector<SharedSum
       states_.erase(key->name());
       continue;
     }
+    // What was admitted while nobody could be reached is in no bucket but the own one.
+    if (!state.is_in_touch) state.counts = {};
     state.counts.requests += taken.counts.requests;
     state.counts.tokens += taken.counts.tokens;
     const Counts levels = key->Levels(now_);
@@ -126,6 +128,8 @@ void SharedRates::TakeOf(Key& key, State& state, const SharedSums::Others& other
     levels.tokens += state.counts.tokens;
   }
   key.RaiseTo(levels, now_);
+  // Whoever comes in next hears how full the buckets are now.
+  if (!state.is_in_touch || added.requests > 0 || added.tokens > 0) state.is_said = false;
 }
 
 }  // namespace kvgate::runtime::limits

@@ -155,7 +155,7 @@ TEST_F(SharedBudgetsTest, WhoHasNoBudgetOrUsesNothingIsSeldomOrNeverExchanged) {
   EXPECT_EQ(a.client.said, (std::vector<std::string>{"HGETALL"}));
   a.limits.Exchange();
   EXPECT_EQ(a.client.said.size(), 1u);
-  clock_.Advance(60s);
+  clock_.Advance(1s);
   a.limits.Exchange();
   EXPECT_EQ(a.client.said.size(), 2u);
   EXPECT_TRUE(a.Ask(1));
@@ -193,14 +193,17 @@ TEST_F(SharedBudgetsTest, AThresholdIsReportedByOneGatewayBeItPassedByNoRequestO
     Settle({&again, &a});
     EXPECT_EQ(NumReported(again), 0u);
   }
-  // A store that nobody can ask keeps no report back.
+  // A store that nobody can ask keeps no report back; a gateway that hears of it later may make it
+  // once more, this one does not.
   a.client.is_down = true;
   EXPECT_TRUE(a.Ask(200));
   a.limits.Exchange();
   EXPECT_EQ(NumReported(a) + NumReported(b), 3u);
+  const uint64_t num_of_a = NumReported(a);
   a.client.is_down = false;
   Settle({&a, &b});
-  EXPECT_EQ(NumReported(a), 3u - NumReported(b)) << "what was reported is not reported again";
+  EXPECT_EQ(NumReported(a), num_of_a);
+  EXPECT_LE(NumReported(b), 4 - num_of_a);
 }
 
 }  // namespace

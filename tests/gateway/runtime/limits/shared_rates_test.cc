@@ -64,6 +64,20 @@ TEST_F(SharedRatesTest, WhoComesInLaterFindsTheBucketsAsFullAsTheyAre) {
   EXPECT_EQ(a.AskOften(5) + b.AskOften(5), 0);
 }
 
+TEST_F(SharedRatesTest, WhoComesInHearsWhatSeveralOthersHaveUsedTogether) {
+  SharedGateway a(common_, directories_[0]);
+  SharedGateway b(common_, directories_[1]);
+  SharedGateway c(common_, directories_[2]);
+  EXPECT_EQ(a.AskOften(1) + b.AskOften(1), 2);
+  Settle({&a, &b});
+  EXPECT_EQ(a.AskOften(25) + b.AskOften(25), 50);
+  Settle({&a, &b});
+  ExchangeAll({&a, &b});
+  EXPECT_EQ(c.AskOften(1), 1);
+  ExchangeAll({&c});
+  EXPECT_EQ(c.RequestLevel(), 53);
+}
+
 TEST_F(SharedRatesTest, TokensOfAnswersAreSharedToo) {
   common_.key.requests_per_minute = 0;
   common_.key.tokens_per_minute = 1000;
@@ -111,8 +125,11 @@ TEST_F(SharedRatesTest, WithoutTheStoreEachHoldsToItsOwnLimitAndNothingJumpsWhen
     ExchangeAll({&a, &b});
     clock_.Advance(250ms);
   }
-  EXPECT_NEAR(of_a, 660, 2);  // its bucket, and ten minutes
-  EXPECT_NEAR(of_b, 660, 2);
+  EXPECT_NEAR(of_a, 660, 4);  // its bucket, and ten minutes
+  EXPECT_NEAR(of_b, 660, 4);
+  clock_.Advance(1min);
+  EXPECT_EQ(a.AskOften(100) + b.AskOften(100), 120);
+  ExchangeAll({&a, &b});
   a.client.is_down = false;
   Settle({&a});
   b.client.is_down = false;
