@@ -297,7 +297,6 @@ class OpenRuntime final : public Runtime {
       feed_.Collect(writer);
       budget_alerts_->Collect(writer);
       if (exporter_) exporter_->Collect(writer);
-      if (shared_limits_) shared_limits_->Collect(writer);
       embeddings_.Collect(writer);
     });
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
@@ -411,6 +410,7 @@ class OpenRuntime final : public Runtime {
               .keys = std::shared_ptr<const access::GatewayKeys>(now, now->keys.get()),
               .budgets = std::shared_ptr<const access::BudgetTable>(now, &now->budgets)};
         });
+    service_.AddCollector([this](auto& writer) { shared_limits_->Collect(writer); });
     shared_limits_->Start();
   }
 

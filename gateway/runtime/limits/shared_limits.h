@@ -32,7 +32,7 @@ class SharedLimits {
     std::chrono::milliseconds interval{250};       // between two exchanges
     std::chrono::milliseconds call_time_max{250};  // of one; then it has failed
     size_t budgets_max = 512;                      // tenants in one exchange
-    size_t claims_max = 16;                        // reports after one; each is a call
+    size_t claims_max = 4;                         // reports after one; each is a call
   };
   // The limits that hold now.
   struct Current {
@@ -48,7 +48,7 @@ class SharedLimits {
   SharedLimits& operator=(const SharedLimits&) = delete;
 
   void Start();
-  // Says once more what was used, for the others, and ends the thread; waits for two calls at most.
+  // Says once more what was used, for the others, and ends the thread; waits for a few calls.
   void Stop();
   // One exchange. REQUIRES: the thread does not run.
   void Exchange();
