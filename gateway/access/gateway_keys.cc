@@ -120,10 +120,10 @@ Result<void> GatewayKeys::Key::Admit(const Use& use) {
   }
   KVGATE_TRY_VOID(CheckBudgets(fmt::format("The key '{}'", name()), use.budgets, use.now_us));
   const std::lock_guard lock(mutex_);
+  taken_.was_asked = true;
   const auto per_minute = static_cast<double>(config_.requests_per_minute);
   const auto tokens_per_minute = static_cast<double>(config_.tokens_per_minute);
-  requests_.Refill(per_minute, use.now);
-  tokens_.Refill(tokens_per_minute, use.now);
+  Refill(use.now);
   if (tokens_per_minute > 0 && tokens_.used >= tokens_per_minute) {
     return Limited(fmt::format("The key '{}' has used its {} tokens per minute.", name(),
                                config_.tokens_per_minute),
@@ -135,13 +135,45 @@ Result<void> GatewayKeys::Key::Admit(const Use& use) {
                    (requests_.used + 1 - per_minute) / per_minute * 60);
   }
   requests_.used += 1;
+  taken_.counts.requests += 1;
   return {};
+}
+
+void GatewayKeys::Key::Refill(TimePoint now) {
+  requests_.Refill(static_cast<double>(config_.requests_per_minute), now);
+  tokens_.Refill(static_cast<double>(config_.tokens_per_minute), now);
 }
 
 void GatewayKeys::Key::Spend(uint64_t tokens, TimePoint now) {
   const std::lock_guard lock(mutex_);
-  tokens_.Refill(static_cast<double>(config_.tokens_per_minute), now);
+  Refill(now);
   tokens_.used += static_cast<double>(tokens);
+  taken_.counts.tokens += static_cast<double>(tokens);
+}
+
+GatewayKeys::Key::Taken GatewayKeys::Key::Take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(taken_, {});
+}
+
+void GatewayKeys::Key::AddOthers(const Counts& counts, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  Refill(now);
+  requests_.used += counts.requests;
+  tokens_.used += counts.tokens;
+}
+
+void GatewayKeys::Key::RaiseTo(const Counts& levels, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  Refill(now);
+  requests_.used = std::max(requests_.used, levels.requests);
+  tokens_.used = std::max(tokens_.used, levels.tokens);
+}
+
+GatewayKeys::Key::Counts GatewayKeys::Key::Levels(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  Refill(now);
+  return {.requests = requests_.used, .tokens = tokens_.used};
 }
 
 }  // namespace kvgate::access

@@ -42,6 +42,7 @@ class GatewayKeys {
   Key* Find(std::string_view api_key) const;
   bool has_metrics_key() const { return metrics_.has_value(); }
   bool IsMetricsKey(std::string_view api_key) const;
+  const std::vector<std::shared_ptr<Key>>& all() const { return keys_; }
 
  private:
   GatewayKeys() = default;
@@ -76,6 +77,27 @@ class GatewayKeys::Key {
   // follow.
   void Spend(uint64_t tokens, TimePoint now);
 
+  // True if its requests or tokens a minute are limited.
+  bool is_limited() const {
+    return config_.requests_per_minute > 0 || config_.tokens_per_minute > 0;
+  }
+  // What counts against the limits a minute: a number of each, or how full both buckets are.
+  struct Counts {
+    double requests = 0;
+    double tokens = 0;
+  };
+  struct Taken {
+    Counts counts = {};
+    bool was_asked = false;  // some request came, be it refused
+  };
+  // Returns what was admitted and spent here since the last call, for other gateways.
+  Taken Take();
+  // Counts what others have admitted and spent, as if it had been here and now.
+  void AddOthers(const Counts& counts, TimePoint now);
+  // Fills the buckets at least so far.
+  void RaiseTo(const Counts& levels, TimePoint now);
+  Counts Levels(TimePoint now);
+
  private:
   // A bucket that drains at its limit per minute and may be overdrawn.
   struct Bucket {
@@ -83,12 +105,14 @@ class GatewayKeys::Key {
     TimePoint at{};
     void Refill(double per_minute, TimePoint now);
   };
+  void Refill(TimePoint now);  // REQUIRES: mutex_ is held
 
   const config::KeyConfig config_;
   const PrefixDigest digest_;
   std::mutex mutex_;
   Bucket requests_;
   Bucket tokens_;
+  Taken taken_;  // since Take
 };
 
 }  // namespace kvgate::access

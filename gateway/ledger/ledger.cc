@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
 #include <utility>
@@ -123,6 +124,13 @@ void RestoreClocks(const Ledger::Options& options, rollup::WarmCaches& clocks) {
   }
 }
 
+upstream::Spending SpentEverywhere(const Totals& totals, const SpendingElsewhere* elsewhere,
+                                   std::string_view tenant, int64_t now_us) {
+  upstream::Spending spending = totals.Spent(tenant, now_us);
+  if (elsewhere != nullptr) elsewhere->AddTo(tenant, now_us, spending);
+  return spending;
+}
+
 }  // namespace
 
 std::string MakeRequestId() {
@@ -204,9 +212,11 @@ void Ledger::Count(RequestRecord& record) {
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
-    if (is_told) use.before = totals_.Spent(record.tenant, use.now_us);
+    if (is_told)
+      use.before = SpentEverywhere(totals_, options_.elsewhere, record.tenant, use.now_us);
     totals_.Add(record);
-    if (is_told) use.after = totals_.Spent(record.tenant, use.now_us);
+    if (is_told)
+      use.after = SpentEverywhere(totals_, options_.elsewhere, record.tenant, use.now_us);
     if (record.outcome != "refused") {
       models_.Add(record.time_us,
                   {.tenant = record.tenant, .model = record.model, .upstream = record.upstream},
@@ -244,17 +254,29 @@ std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::Exchan
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
+  const int64_t now_us = WallClock::NowUs();
+  if (options_.elsewhere != nullptr) options_.elsewhere->NoteAsked(tenant);
   const std::lock_guard lock(mutex_);
-  return totals_.Spent(tenant, WallClock::NowUs());
+  return SpentEverywhere(totals_, options_.elsewhere, tenant, now_us);
 }
 
 std::vector<std::pair<std::string, upstream::Spending>> Ledger::AllSpent() const {
-  std::vector<std::pair<std::string, upstream::Spending>> all;
+  std::map<std::string, upstream::Spending> all;
+  const int64_t now_us = WallClock::NowUs();
   const std::lock_guard lock(mutex_);
-  totals_.ForEachSpending(WallClock::NowUs(), [&](const auto& tenant, const auto& spending) {
-    all.emplace_back(tenant, spending);
+  if (options_.elsewhere != nullptr) {
+    options_.elsewhere->ForEach(
+        now_us, [&](const auto& tenant, const auto& spending) { all.emplace(tenant, spending); });
+  }
+  totals_.ForEachSpending(now_us, [&](const auto& tenant, const auto&) {
+    all.insert_or_assign(tenant, SpentEverywhere(totals_, options_.elsewhere, tenant, now_us));
   });
-  return all;
+  return {all.begin(), all.end()};
+}
+
+upstream::Spending Ledger::SpentHere(std::string_view tenant, int64_t now_us) const {
+  const std::lock_guard lock(mutex_);
+  return totals_.Spent(tenant, now_us);
 }
 
 // --- Writing

@@ -31,6 +31,7 @@
 #include "gateway/ledger/rollup/recent_models.h"
 #include "gateway/ledger/rollup/rollup_reader.h"
 #include "gateway/ledger/rollup/warm_caches.h"
+#include "gateway/ledger/spending_elsewhere.h"
 #include "gateway/ledger/totals.h"
 #include "gateway/metrics/registry.h"
 #include "gateway/upstream/body_digests.h"
@@ -50,6 +51,9 @@ class Ledger final : public upstream::ExchangeLog {
     store::meta::MetaStore* meta =
         nullptr;  // null: no records, and sums live as long as this object
     const Prices& prices = Prices::Builtin();
+    // What tenants have used at other gateways is part of what Spent, AllSpent and on_use say, and
+    // of nothing else. Null: there are no others.
+    SpendingElsewhere* elsewhere = nullptr;
     size_t queue_max = 8192;        // records waiting for the writer; further ones are dropped
     int64_t records_max = 100'000;  // 0: no records are kept
     int64_t retention_days = 30;
@@ -91,6 +95,8 @@ class Ledger final : public upstream::ExchangeLog {
   upstream::Spending Spent(std::string_view tenant) const override;
   // Returns what each tenant has used that has used anything this month, by name.
   std::vector<std::pair<std::string, upstream::Spending>> AllSpent() const;
+  // Returns what the tenant has used here alone in the day and the month of `now_us`.
+  upstream::Spending SpentHere(std::string_view tenant, int64_t now_us) const;
 
   struct ListArgs {
     int64_t limit = 50;                      // 1 to 1000

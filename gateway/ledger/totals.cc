@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <type_traits>
 #include <utility>
+
+#include "gateway/ledger/spending_elsewhere.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -23,7 +24,6 @@ constexpr std::string_view kOther = "other";
 constexpr std::string_view kNoBreak = "none";
 // Tenants have spending limits of their own, so more of them are kept apart.
 constexpr size_t kTenantsMax = 4096;
-constexpr int64_t kDayUs = int64_t{86'400} * 1'000'000;
 
 template <typename S>
 struct Member {
@@ -59,13 +59,6 @@ constexpr size_t kNumShown = 11;  // the members behind these are for budgets on
 // What rows of earlier versions may lack: the direct cost, which then is the cost, and tokens of
 // budgets, which begin at 0.
 constexpr std::array<std::string_view, 3> kMayLack = {kDirectName, "day_tokens", "month_tokens"};
-
-int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
-
-int64_t MonthOf(int64_t time_us) {
-  const std::chrono::year_month_day date{std::chrono::sys_days{std::chrono::days{DayOf(time_us)}}};
-  return int64_t{12} * static_cast<int>(date.year()) + static_cast<unsigned>(date.month());
-}
 
 bool UsesTokens(dialect::form::Endpoint endpoint) {
   return endpoint == dialect::form::Endpoint::kEmbeddings || dialect::form::IsGeneration(endpoint);

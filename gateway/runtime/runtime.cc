@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/ids.h"
 #include "base/log.h"
 #include "gateway/access/access.h"
 #include "gateway/http/server.h"
@@ -20,6 +21,7 @@
 #include "gateway/runtime/config_status.h"
 #include "gateway/runtime/config_version.h"
 #include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/limits/shared_limits.h"
 #include "gateway/runtime/local_embeddings.h"
 #include "gateway/runtime/local_engine.h"
 #include "gateway/runtime/machine/device.h"
@@ -211,7 +213,8 @@ Result<Beginning> Begin(Runtime::Options& options) {
   std::string version = VersionOf(as_read, configured);
   KVGATE_TRY(auto named_prompts,
              session::prompts::NamedPrompts::Open(tier.meta(), std::move(configured)));
-  auto budget_alerts = std::make_unique<telemetry::BudgetAlerts>();
+  auto budget_alerts = std::make_unique<telemetry::BudgetAlerts>(
+      telemetry::BudgetAlerts::Options{.waits = options.takes_requests && shared != nullptr});
   KVGATE_TRY(auto budgets, budget_alerts->Read(config.keys, config.budgets));
   budget_alerts->Take(std::move(budgets));
   return Beginning{
@@ -247,6 +250,7 @@ class OpenRuntime final : public Runtime {
                  {.branches = branches_.get(), .metrics = &prompt_metrics_, .must_keep = true}),
         ledger_({.meta = tier_.meta(),
                  .prices = prices_,
+                 .elsewhere = shared_ ? &elsewhere_ : nullptr,
                  .records_max = config_.ledger.records,
                  .retention_days = config_.ledger.retention_days,
                  .segments_max = config_.ledger.segments,
@@ -366,6 +370,7 @@ class OpenRuntime final : public Runtime {
       DrainServer(pause);
       server_.reset();
     }
+    if (shared_limits_) shared_limits_->Stop();
     host_.reset();
     if (local_ && !local_->engine().Drain(kFlushGrace)) {
       KVGATE_LOG(kWarning, kSource, "not all KV reached the disk within {} s", kFlushGrace.count());
@@ -396,7 +401,29 @@ class OpenRuntime final : public Runtime {
     options.requests.feed = &feed_;
     options.requests.has_spans = exporter_ != nullptr && config_.telemetry.spans;
     KVGATE_TRY(host_, proxy::host::Host::Open(options, service_));
+    if (shared_) ShareLimits();
     return {};
+  }
+
+  // The sums of a ledger stay with its directory; without one they begin with this process.
+  void ShareLimits() {
+    shared_limits_ = std::make_unique<limits::SharedLimits>(
+        limits::SharedLimits::Options{},
+        limits::SharedBudgets::Parts{.sums = shared_->sums(),
+                                     .ledger = ledger_,
+                                     .elsewhere = elsewhere_,
+                                     .alerts = budget_alerts_.get(),
+                                     .gateway = tier_.meta() != nullptr
+                                                    ? ToHex(tier_.hash_seed(), 0)
+                                                    : ledger::MakeRequestId()},
+        [&targets = host_->environment().targets] {
+          const std::shared_ptr<const proxy::request::Targets> now = targets.Get();
+          return limits::SharedLimits::Current{
+              .keys = std::shared_ptr<const access::GatewayKeys>(now, now->keys.get()),
+              .budgets = std::shared_ptr<const access::BudgetTable>(now, &now->budgets)};
+        });
+    service_.AddCollector([this](auto& writer) { shared_limits_->Collect(writer); });
+    shared_limits_->Start();
   }
 
   Result<void> OpenServer(const std::string& listen) {
@@ -546,6 +573,7 @@ class OpenRuntime final : public Runtime {
   const std::unique_ptr<ConfigStatus> config_status_;
   const std::unique_ptr<service::BranchStore> branches_;
   service::Prompts prompts_;
+  ledger::SpendingElsewhere elsewhere_;
   ledger::Ledger ledger_;
   const std::unique_ptr<store::meta::TurnStore> turns_;
   const std::unique_ptr<session::memory::MemoryBook> memory_;
@@ -561,6 +589,7 @@ class OpenRuntime final : public Runtime {
   const local::LocalProvider* provider_ = nullptr;  // the service's
   std::unique_ptr<upstream::ExchangeLog> wrapped_log_;
   std::unique_ptr<proxy::host::Host> host_;
+  std::unique_ptr<limits::SharedLimits> shared_limits_;  // null: nothing is shared
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<local::Maintenance> maintenance_;
 };

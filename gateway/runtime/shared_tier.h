@@ -1,6 +1,6 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
-// the KV blocks in it with the budget of writing them, the logs of sessions, and the feeds of what
-// prompts begin with.
+// the KV blocks in it with the budget of writing them, the logs of sessions, the feeds of what
+// prompts begin with, and the sums of what was used.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "store/shared/shared_block_store.h"
 #include "store/shared/shared_feed.h"
 #include "store/shared/shared_logs.h"
+#include "store/shared/shared_sums.h"
 
 namespace kvgate::runtime {
 
@@ -31,6 +32,8 @@ class SharedTier {
   // What prompts begin with, and what was learnt of their lines.
   store::shared::SharedFeed& prompts() { return *prompts_; }
   store::shared::SharedFeed& templates() { return *templates_; }
+  // What gateways have used of budgets and limits.
+  store::shared::SharedSums& sums() { return *sums_; }
   const std::shared_ptr<tier::WriteAdmission>& write_admission() const { return admission_; }
 
  private:
@@ -42,6 +45,7 @@ class SharedTier {
   std::unique_ptr<store::shared::SharedLogs> logs_;
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
+  std::unique_ptr<store::shared::SharedSums> sums_;
   std::shared_ptr<tier::WriteAdmission> admission_;
 };
 

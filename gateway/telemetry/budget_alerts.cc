@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,12 @@ std::string ReportJson(std::string_view tenant, bool is_key, const Budget& budge
   return text;
 }
 
+// The same at all gateways that have the same budget.
+std::string NameOf(std::string_view tenant, const Budget& budget, double threshold) {
+  return fmt::format("budget {} {} {} {} {}", BudgetName(budget.kind), budget.limit, threshold,
+                     budget.begin_us, tenant);
+}
+
 }  // namespace
 
 Result<BudgetAlerts::Settings> BudgetAlerts::Read(const std::vector<config::KeyConfig>& keys,
@@ -71,8 +78,32 @@ void BudgetAlerts::OnUse(std::string_view tenant, const ledger::Ledger::Use& use
   for (size_t i = 0; i < after.size(); ++i) {
     for (const double threshold : config_.thresholds) {
       const double amount = threshold * after[i].limit;
-      if (before[i].used < amount && after[i].used >= amount) Report(tenant, after[i], threshold);
+      if (before[i].used < amount && after[i].used >= amount) Pass(tenant, after[i], threshold);
     }
+  }
+}
+
+// REQUIRES: mutex_ is held.
+void BudgetAlerts::Pass(std::string_view tenant, const Budget& budget, double threshold) {
+  if (!options_.waits) return Report(tenant, budget, threshold);
+  bool& is_made = made_.FindOrAdd(NameOf(tenant, budget, threshold));
+  if (std::exchange(is_made, true)) return;
+  if (waiting_.size() >= kWaitingMax) return Report(tenant, budget, threshold);
+  waiting_.push_back({.tenant = std::string(tenant), .budget = budget, .threshold = threshold});
+}
+
+void BudgetAlerts::ReportWaiting(const Claim& claim, size_t num_max) {
+  std::vector<Passed> passed;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto end = waiting_.begin() + static_cast<ptrdiff_t>(std::min(num_max, waiting_.size()));
+    passed.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+    waiting_.erase(waiting_.begin(), end);
+  }
+  for (const Passed& one : passed) {
+    if (!claim(NameOf(one.tenant, one.budget, one.threshold), one.budget.renews_us)) continue;
+    const std::lock_guard lock(mutex_);
+    Report(one.tenant, one.budget, one.threshold);
   }
 }
 

@@ -4,18 +4,25 @@
 // A threshold is passed by the one request whose use lies across it, so it is reported once in its
 // day or month without anything to remember, also over a restart, which keeps the sums. The bounds:
 // a process that is killed forgets the requests of its last second, and may report what they passed
-// again; what a change of the configuration alone passes is not reported. Thread-safe.
+// again; what a change of the configuration alone passes is not reported.
+//
+// Where gateways share what tenants have used, several may see a threshold passed, by a request
+// here or by what another gateway says. Then reports wait until it is known that no other gateway
+// has made them. Thread-safe.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/lru_map.h"
 #include "base/result.h"
 #include "gateway/access/budget.h"
 #include "gateway/config/config.h"
@@ -31,6 +38,7 @@ class BudgetAlerts {
   struct Options {
     WebhookOptions webhook = {};
     upstream::wire::Environment environment = upstream::wire::ProcessEnvironment;
+    bool waits = false;  // for ReportWaiting
   };
   BudgetAlerts() = default;
   explicit BudgetAlerts(Options options) : options_(std::move(options)) {}
@@ -52,10 +60,24 @@ class BudgetAlerts {
   // Reports the thresholds between both amounts. It never waits for the webhook.
   void OnUse(std::string_view tenant, const ledger::Ledger::Use& use);
 
+  // Returns true if this gateway is to make a report, which `what` names at all gateways; it is of
+  // no use after the time.
+  using Claim = std::function<bool(const std::string& what, int64_t until_us)>;
+  // Makes the reports that wait, or so many of them. `claim` may be slow.
+  void ReportWaiting(const Claim& claim, size_t num_max);
+
   // Writes how many thresholds were passed, and what became of their reports.
   void Collect(metrics::TextWriter& writer) const;
 
  private:
+  static constexpr size_t kWaitingMax = 1024;  // further reports are made at once
+  static constexpr size_t kMadeMax = 8192;
+  struct Passed {
+    std::string tenant = {};
+    access::Budget budget = {};
+    double threshold = 0;
+  };
+  void Pass(std::string_view tenant, const access::Budget& budget, double threshold);
   void Report(std::string_view tenant, const access::Budget& budget, double threshold);
 
   const Options options_ = {};
@@ -65,6 +87,8 @@ class BudgetAlerts {
   access::BudgetTable table_;
   config::BudgetsConfig config_;
   std::unique_ptr<Webhook> webhook_;  // null: the log alone
+  std::vector<Passed> waiting_;
+  LruMap<std::string, bool> made_{kMadeMax};  // or left to another gateway, by name
 };
 
 }  // namespace kvgate::telemetry

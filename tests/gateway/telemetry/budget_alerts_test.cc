@@ -149,5 +149,37 @@ TEST(BudgetAlertsTest, ASecretThatIsMissingChangesNothing) {
   EXPECT_TRUE(WaitUntil([&] { return receiver.requests().size() == 1; }, "the reports arrive"));
 }
 
+TEST(BudgetAlertsTest, WhereGatewaysShareBudgetsOneOfThemMakesAReport) {
+  BudgetAlerts alerts{{.environment = NoVariable, .waits = true}};
+  alerts.Take(std::move(*alerts.Read({Alice()}, {})));
+  std::vector<std::string> asked;
+  bool is_first = true;
+  const BudgetAlerts::Claim claim = [&](const std::string& what, int64_t until_us) {
+    EXPECT_EQ(until_us, kNowUs + 86'400 * int64_t{1'000'000});
+    asked.push_back(what);
+    return is_first;
+  };
+  const auto passed = [&] {
+    std::string text;
+    metrics::TextWriter writer(text);
+    alerts.Collect(writer);
+    return text;
+  };
+  alerts.OnUse("alice", Dollars(4, 5.5));
+  EXPECT_THAT(passed(), HasSubstr(R"(passed_total{budget="dollars_per_day"} 0)"));
+  alerts.ReportWaiting(claim, 16);
+  EXPECT_THAT(passed(), HasSubstr(R"(passed_total{budget="dollars_per_day"} 1)"));
+  // What others say may move a tenant over a threshold that its own request has passed before.
+  alerts.OnUse("alice", Dollars(4, 7));
+  alerts.ReportWaiting(claim, 16);
+  EXPECT_EQ(asked.size(), 1u);
+  is_first = false;
+  alerts.OnUse("alice", Dollars(7, 9));
+  alerts.ReportWaiting(claim, 16);
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_NE(asked[0], asked[1]);
+  EXPECT_THAT(passed(), HasSubstr(R"(passed_total{budget="dollars_per_day"} 1)"));
+}
+
 }  // namespace
 }  // namespace kvgate::telemetry

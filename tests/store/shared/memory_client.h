@@ -28,12 +28,16 @@ struct MemoryServer {
   };
   std::map<std::string, std::vector<Entry>, std::less<>> streams;
   int64_t num_entries = 0;  // ever added to a stream
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> hashes;
+  std::map<std::string, std::string, std::less<>> times_to_live;  // of hashes, as they were said
 
   void Flush() {
     const std::lock_guard lock(mutex);
     values.clear();
     lists.clear();
     streams.clear();
+    hashes.clear();
+    times_to_live.clear();
   }
 };
 
@@ -85,6 +89,9 @@ class MemoryClient final : public remote::RespClient {
     if (words[0] == refused) return Refusal("NOPERM this user has no permissions");
     if (words[0] == "EVAL") return Evaluate(words);
     if (words[0].starts_with("X")) return AnswerStream(words);
+    if (words[0].starts_with("H") || server_.hashes.contains(words[1])) {
+      return AnswerOfHash(words);
+    }
     const auto found = server_.values.find(words[1]);
     const bool is_there = found != server_.values.end();
     if (words[0] == "EXISTS" || words[0] == "EXPIRE") return Integer(is_there ? 1 : 0);
@@ -95,6 +102,7 @@ class MemoryClient final : public remote::RespClient {
     }
     EXPECT_EQ(words[0], "SET");
     if (is_full) return Refusal("OOM command not allowed");
+    if (is_there && words.size() > 3 && words[3] == "NX") return {};
     server_.values[std::string(words[1])] = words[2];
     return Text("OK");
   }
@@ -123,6 +131,28 @@ class MemoryClient final : public remote::RespClient {
           {.kind = remote::RespReply::Kind::kArray, .items = {Text(entry.id), fields}});
     }
     return entries;
+  }
+  remote::RespReply AnswerOfHash(const Words& words) {
+    if (words[0] == "EXPIRE") {
+      server_.times_to_live[std::string(words[1])] = words[2];
+      return Integer(1);
+    }
+    if (words[0] == "HSET") {
+      if (is_full) return Refusal("OOM command not allowed");
+      auto& hash = server_.hashes[std::string(words[1])];
+      const bool is_new = hash.insert_or_assign(std::string(words[2]), words[3]).second;
+      return Integer(is_new ? 1 : 0);
+    }
+    if (words[0] == "HDEL") {
+      return Integer(server_.hashes[std::string(words[1])].erase(std::string(words[2])) ? 1 : 0);
+    }
+    EXPECT_EQ(words[0], "HGETALL");
+    remote::RespReply all{.kind = remote::RespReply::Kind::kArray};
+    for (const auto& [field, value] : server_.hashes[std::string(words[1])]) {
+      all.items.push_back(Text(field));
+      all.items.push_back(Text(value));
+    }
+    return all;
   }
   // What the scripts of SharedLogs do: EVAL, the script, 2, both keys, the arguments.
   remote::RespReply Evaluate(const Words& words) {

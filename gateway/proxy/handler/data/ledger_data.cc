@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <map>
 #include <system_error>
+#include <vector>
 
 #include "base/clock.h"
 #include "gateway/advice/day_advice.h"
@@ -90,8 +92,14 @@ Result<std::string> Advise(const service::Service& service, const Caller& caller
 
 namespace {
 
-void WriteTenant(const std::string& tenant, const access::BudgetTable& table,
-                 const upstream::Spending& spending, JsonWriter& json) {
+struct Spent {
+  upstream::Spending all = {};   // at all gateways that share it
+  upstream::Spending here = {};  // at this one
+};
+
+void WriteTenant(const std::string& tenant, const access::BudgetTable& table, const Spent& spent,
+                 int64_t now_us, JsonWriter& json) {
+  const upstream::Spending& spending = spent.all;
   json.BeginObject().Key("tenant").String(tenant);
   json.Key("is_key").Bool(table.keys().contains(tenant));
   json.Key("dollars_today").Number(spending.dollars_today);
@@ -99,10 +107,14 @@ void WriteTenant(const std::string& tenant, const access::BudgetTable& table,
   json.Key("tokens_today").Integer(spending.tokens_today);
   json.Key("tokens_this_month").Integer(spending.tokens_this_month);
   json.Key("budgets").BeginArray();
-  for (const access::Budget& budget :
-       access::BudgetsOf(table.LimitsOf(tenant), spending, WallClock::NowUs())) {
+  const config::BudgetLimits& limits = table.LimitsOf(tenant);
+  const std::vector<access::Budget> here = access::BudgetsOf(limits, spent.here, now_us);
+  const std::vector<access::Budget> budgets = access::BudgetsOf(limits, spending, now_us);
+  for (size_t i = 0; i < budgets.size(); ++i) {
+    const access::Budget& budget = budgets[i];
     json.BeginObject().Key("budget").String(access::BudgetName(budget.kind));
     json.Key("limit").Number(budget.limit).Key("used").Number(budget.used);
+    json.Key("used_elsewhere").Number(std::max(0.0, budget.used - here[i].used));
     json.Key("left").Number(budget.left()).Key("share").Number(budget.share());
     json.Key("period_start").String(access::IsoTime(budget.begin_us));
     json.Key("renews_at").String(access::IsoTime(budget.renews_us)).EndObject();
@@ -127,8 +139,10 @@ Result<std::string> Budgets(const BudgetsArgs& args) {
   json.BeginObject().Key("thresholds").BeginArray();
   for (const double threshold : args.table.thresholds()) json.Number(threshold);
   json.EndArray().Key("data").BeginArray();
+  const int64_t now_us = WallClock::NowUs();
   for (const auto& [tenant, spending] : tenants) {
-    WriteTenant(tenant, args.table, spending, json);
+    const Spent spent{.all = spending, .here = ledger->SpentHere(tenant, now_us)};
+    WriteTenant(tenant, args.table, spent, now_us, json);
   }
   json.EndArray().EndObject();
   return body;
