@@ -103,6 +103,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/prompt/optimizer_agents_test.cc": "whole agents through the Optimizer",
     "tests/gateway/prompt/traffic_judge_test.cc": "judges of simulated traffic, in tests alone",
     "tests/gateway/dialect/client_needs_test.cc": "what clients need of every encoder",
+    "tests/gateway/session/memory/shared_memory_test.cc": "memories of gateways that share them",
     "tests/gateway/session/workday/workday_test.cc": "a day of agents, kept bounded in all ways",
     "tests/gateway/http/connection_prefixes_test.cc": "prefix files through a connection",
     "tests/gateway/http/socketless_test.cc": "a server and the proxy alone, beside each other",
