@@ -215,6 +215,7 @@ TESTED_ELSEWHERE = {
     "gateway/dialect/form/tools.cc": "tests/gateway/dialect/chat/chat_completions_test.cc",
     "gateway/replay/cache_model.cc": "tests/gateway/replay/openai_cache_test.cc",
     "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
+    "gateway/runtime/sharing/engine_pins.cc": "tests/e2e/shared_memories_test.py",
     "gateway/session/answer/answer_reader.cc": "tests/gateway/session/answer/chat_reader_test.cc",
     "gateway/session/conversation_store.cc": "tests/gateway/session/conversations_test.cc",
     "gateway/session/response_store.cc": "tests/gateway/session/responses_test.cc",

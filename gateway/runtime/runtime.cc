@@ -28,6 +28,7 @@
 #include "gateway/runtime/machine/start_failure.h"
 #include "gateway/runtime/settings.h"
 #include "gateway/runtime/shared_tier.h"
+#include "gateway/runtime/sharing/engine_pins.h"
 #include "gateway/runtime/sharing/sharing_thread.h"
 #include "gateway/service/branch_store.h"
 #include "gateway/service/prompt_store.h"
@@ -175,11 +176,15 @@ std::unique_ptr<service::BranchStore> OpenBranches(const config::Config& config,
       .tenant_share = config.store.tenant_share});
 }
 
-// Begins to exchange with other gateways in the background.
-std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook* memory) {
+// Begins to exchange with other gateways in the background. Memories go first: pins can take long.
+std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook* memory,
+                                                    sharing::SharedPins* pins) {
   std::vector<sharing::SharingThread::Exchange> exchanges;
   if (memory != nullptr) {
     exchanges.push_back({.what = "sharing memories", .run = [memory] { memory->Exchange(); }});
+  }
+  if (pins != nullptr) {
+    exchanges.push_back({.what = "sharing pins", .run = [pins] { pins->Exchange(); }});
   }
   return std::make_unique<sharing::SharingThread>(sharing::SharingThread::Options{},
                                                   std::move(exchanges));
@@ -333,7 +338,7 @@ class OpenRuntime final : public Runtime {
                                     [this] { return LoadEmbeddings(); }));
       embeddings_.Publish(std::move(provider));
     }
-    if (shared_) sharing_ = OpenSharing(memory_.get());
+    if (shared_) sharing_ = OpenSharing(memory_.get(), shared_pins_.get());
     WarnOfRetrieval(config_);
     Publish();
     return {};
@@ -495,6 +500,13 @@ class OpenRuntime final : public Runtime {
                                   .prefixes = service_.prefixes(),
                                   .meta = tier_.meta(),
                                   .write_admission = tier_.write_admission.get()});
+    if (shared_ && tier_.pins() != nullptr) {
+      shared_pins_ = sharing::OpenSharedPins({.map = shared_->pins(),
+                                              .engine = local_->engine(),
+                                              .prefixes = service_.prefixes(),
+                                              .maintenance = *maintenance_});
+      service_.AddCollector([this](auto& writer) { shared_pins_->Collect(writer); });
+    }
     return {};
   }
 
@@ -607,7 +619,8 @@ class OpenRuntime final : public Runtime {
   std::unique_ptr<limits::SharedLimits> shared_limits_;  // null: nothing is shared
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<local::Maintenance> maintenance_;
-  std::unique_ptr<sharing::SharingThread> sharing_;  // null: nothing is shared
+  std::unique_ptr<sharing::SharedPins> shared_pins_;  // null: nobody shares them, or no engine
+  std::unique_ptr<sharing::SharingThread> sharing_;   // null: nothing is shared
 };
 
 Result<std::unique_ptr<Runtime>> OpenOrThrow(Runtime::Options& options) {

@@ -1,6 +1,6 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
 // the KV blocks in it with the budget of writing them, the logs of sessions, their memories, the
-// feeds of what prompts begin with, and the sums of what was used.
+// feeds of what prompts begin with, the sums of what was used, and pins.
 #pragma once
 
 #include <memory>
@@ -31,6 +31,7 @@ class SharedTier {
   store::shared::SharedBlockStore& blocks() { return *blocks_; }
   store::shared::SharedLogs& logs() { return *logs_; }
   store::shared::SharedMap& memories() { return *memories_; }
+  store::shared::SharedMap& pins() { return *pins_; }
   // What prompts begin with, and what was learnt of their lines.
   store::shared::SharedFeed& prompts() { return *prompts_; }
   store::shared::SharedFeed& templates() { return *templates_; }
@@ -46,6 +47,7 @@ class SharedTier {
   std::unique_ptr<store::shared::SharedBlockStore> blocks_;
   std::unique_ptr<store::shared::SharedLogs> logs_;
   std::unique_ptr<store::shared::SharedMap> memories_;
+  std::unique_ptr<store::shared::SharedMap> pins_;  // listed
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
   std::unique_ptr<store::shared::SharedSums> sums_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What gateways remember together, by a real Redis-protocol server: facts in memory of sessions and
-tenants, at once and whatever happens to the store."""
+tenants, at once, and pins, within seconds; whatever happens to the store."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
 import server  # noqa: E402
-from case import Case, wait_until  # noqa: E402
+from case import Case, text_of, wait_until  # noqa: E402
 from redis_server import RedisServer  # noqa: E402
 
 MEMORY = "/kvgate/v1/sessions/k/memory"
@@ -125,6 +125,46 @@ class SharedMemoriesTest(Case):
         self.wait_told(second)
         wait_until(lambda: self.facts(first) == {}, "the removal is told again", 30)
         self.assertEqual(self.facts(second), {})
+
+    def warm(self, running, name):
+        system = {"role": "system", "content": text_of(name, 150)}
+        return self.assert_ok(running.send("/kvgate/v1/prefixes/warm", {
+            "model": "local", "messages": [system],
+            "kvgate": {"name": name, "version": "7", "priority": 3, "pin": True}})).json
+
+    def pinned(self, running):
+        """The pinned prefixes by name."""
+        rows = self.assert_ok(running.get("/kvgate/v1/prefixes")).json["data"]
+        return {row["name"]: row for row in rows if row["pinned"]}
+
+    def test_what_is_pinned_at_one_gateway_is_pinned_at_the_other(self):
+        first, second = self.first, self.second
+        made = self.warm(first, "agent")
+        wait_until(lambda: "agent" in self.pinned(second), "the pin is told", 30)
+        there = self.pinned(second)["agent"]
+        self.assertEqual((there["blocks"], there["version"], there["priority"]),
+                         (made["blocks"], "7", 3))
+        wait_until(lambda: self.pinned(second)["agent"]["tier"] == "device",
+                   "the prefix is in the second gateway's memory", 30)
+        # Pinned while the store is away, told when it is back, with all that it has lost.
+        self.redis.kill()
+        self.warm(second, "helper")
+        self.redis.start()
+        wait_until(lambda: set(self.pinned(first)) == {"agent", "helper"}, "both are pinned", 30)
+        # Unpinned at the second one while the first is away.
+        first.kill()
+        self.assert_ok(ask(second, "DELETE", f"/kvgate/v1/prefixes/{there['id']}/pin"))
+        first.restart()
+        wait_until(lambda: set(self.pinned(first)) == {"helper"}, "the unpin is told", 30)
+        second.kill()
+        second.restart()
+        self.assertEqual(set(self.pinned(second)), {"helper"})
+        # A gateway that starts later, and has the model.
+        third = self.gateway("third")
+        wait_until(lambda: set(self.pinned(third)) == {"helper"}, "it has the pins", 30)
+        self.assertEqual(set(self.pinned(first)), {"helper"})
+        for key in self.redis.keys("kvg:m:*"):
+            self.assertNotIn("helper", self.redis.cli("GET", key))
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ Result<void> MemoryBook::WriteRow(const Place& place, const KeptMemory& before,
 }
 
 void MemoryBook::NoteTold(const std::string& key, const KeptMemory& kept) {
-  if (kept.sharing != Sharing::kTold) return;
+  if (kept.sharing != Sharing::kTold && !kept.is_empty()) return;
   const std::lock_guard lock(mutex_);
   untold_.erase(key);
 }
@@ -315,6 +315,10 @@ void MemoryBook::FindRemovals() {
 
 void MemoryBook::Exchange() {
   if (options_.shared == nullptr || options_.shared->is_paused()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (num_rows_.empty()) return;  // who remembers nothing leaves no trace there
+  }
   const Result<std::string> life = options_.shared->Life(Deadline());
   if (!life) return;
   if (*life != life_) FindRemovals();
