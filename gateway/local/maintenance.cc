@@ -68,9 +68,25 @@ bool Maintenance::Sleep(std::chrono::milliseconds time) {
   return !wake_.wait_for(lock, time, [this] { return stopping_; });
 }
 
+bool Maintenance::WaitForWork() {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, parts_.period, [this] { return stopping_ || !queue_.empty(); });
+  return !stopping_;
+}
+
+void Maintenance::BringInSoon(const BlockHash& id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() >= store::meta::kPinsMax) return;
+    queue_.push_back(id);
+  }
+  wake_.notify_all();
+}
+
 void Maintenance::Run() {
   (void)Attempt("service", "bringing in pinned prefixes", [this] { BringInAll(); });
-  while (Sleep(parts_.period)) {
+  while (WaitForWork()) {
+    (void)Attempt("service", "bringing in pinned prefixes", [this] { BringInQueued(); });
     (void)Attempt("service", "saving the write budget", [this] { SaveBudget(); });
     (void)Attempt("service", "dropping expired pins", [this] { DropExpiredPins(); });
   }
@@ -87,6 +103,19 @@ void Maintenance::BringInAll() {
   for (const Pin& pin : wanted) {
     // A pin for which memory ran out still counts as done.
     if (!Attempt("service", "bringing in a pinned prefix", [&] { BringIn(pin); })) ++num_done_;
+  }
+}
+
+void Maintenance::BringInQueued() {
+  std::vector<BlockHash> queued;
+  {
+    const std::lock_guard lock(mutex_);
+    queued.swap(queue_);
+  }
+  for (const BlockHash& id : queued) {
+    const std::optional<Pin> pin = parts_.prefixes.parts().pins->Find(id);
+    if (!pin) continue;
+    if (!Attempt("service", "bringing in a pinned prefix", [&] { BringIn(*pin); })) ++num_done_;
   }
 }
 
@@ -118,8 +147,10 @@ bool Maintenance::IsOfThisModel(const Pin& pin) const {
 bool Maintenance::FitsMemory(const Pin& pin, const store::kv::KvKey& leaf) {
   const uint64_t num_blocks = pin.tokens.size() / kernels::kKvBlockTokens;
   const bool stored = parts_.prefixes.parts().kv->Contains(leaf);
+  if (counted_.contains(leaf.hash)) return true;
   if (stored && num_blocks_ + num_blocks > parts_.engine.info().num_kv_blocks / 2) return false;
   num_blocks_ += num_blocks;
+  counted_.insert(leaf.hash);
   return true;
 }
 

@@ -11,7 +11,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/tier/write_admission.h"
@@ -38,12 +40,16 @@ class Maintenance {
   Maintenance(const Maintenance&) = delete;
   Maintenance& operator=(const Maintenance&) = delete;
 
+  // Loads a pinned prefix as soon as the engine is idle. From any thread; does not wait.
+  void BringInSoon(const BlockHash& id);
+
   // Counts pinned prefixes that are in memory, are of another model, or do not fit.
   size_t num_done() const { return num_done_.load(); }
 
  private:
   void Run();
   void BringInAll();
+  void BringInQueued();
   void DropExpiredPins();
   void BringIn(const store::meta::Pin& pin);
   std::optional<engine::FinishEvent> Prefill(const store::meta::Pin& pin);
@@ -51,17 +57,21 @@ class Maintenance {
   bool FitsMemory(const store::meta::Pin& pin, const store::kv::KvKey& leaf);
   void FollowKey(const store::meta::Pin& pin, const store::kv::KvKey& leaf);
   void SaveBudget();
-  // Returns false when the maintenance is stopping.
+  // Waits for the next period, or a prefix to bring in. This and Sleep return false when the
+  // maintenance is stopping.
+  bool WaitForWork();
   bool Sleep(std::chrono::milliseconds time);
 
   const Parts parts_;
-  uint64_t num_blocks_ = 0;  // loaded so far
+  uint64_t num_blocks_ = 0;      // loaded so far
+  std::set<BlockHash> counted_;  // the leaves of those prefixes
   tier::WriteAdmissionState saved_;
   std::atomic<size_t> num_done_{0};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::thread thread_;  // declared last, so that it starts when all other members exist
+  std::vector<BlockHash> queue_;  // pinned prefixes to bring in, at most kPinsMax
+  std::thread thread_;            // declared last, so that it starts when all other members exist
 };
 
 // Restores the budget's state from the process before this one; leaves it as it is if none is

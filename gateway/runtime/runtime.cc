@@ -28,6 +28,8 @@
 #include "gateway/runtime/machine/start_failure.h"
 #include "gateway/runtime/settings.h"
 #include "gateway/runtime/shared_tier.h"
+#include "gateway/runtime/sharing/engine_pins.h"
+#include "gateway/runtime/sharing/sharing_thread.h"
 #include "gateway/service/branch_store.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
@@ -86,7 +88,7 @@ std::unique_ptr<store::meta::TurnStore> OpenTurns(const config::Config& config,
 }
 
 // Returns null without a data directory; a failure is logged and serving goes on.
-std::unique_ptr<session::memory::MemoryBook> OpenMemory(const DataTier& tier,
+std::unique_ptr<session::memory::MemoryBook> OpenMemory(const DataTier& tier, SharedTier* shared,
                                                         store::meta::TurnStore* turns) {
   using session::memory::MemoryBook;
   if (tier.meta() == nullptr) return nullptr;
@@ -98,7 +100,9 @@ std::unique_ptr<session::memory::MemoryBook> OpenMemory(const DataTier& tier,
       return root || root.error().code != ErrorCode::kNotFound;
     };
   }
-  auto opened = MemoryBook::Open({.meta = *tier.meta(), .has_session = std::move(has_session)});
+  auto opened = MemoryBook::Open({.meta = *tier.meta(),
+                                  .shared = shared != nullptr ? &shared->memories() : nullptr,
+                                  .has_session = std::move(has_session)});
   if (opened) return *std::move(opened);
   KVGATE_LOG(kWarning, kSource, "serving WITHOUT the memory of sessions: {}",
              opened.error().ToString());
@@ -170,6 +174,20 @@ std::unique_ptr<service::BranchStore> OpenBranches(const config::Config& config,
       .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
       .bytes_max = config.store.prompts_bytes / 4 * 3,
       .tenant_share = config.store.tenant_share});
+}
+
+// Begins to exchange with other gateways in the background. Memories go first: pins can take long.
+std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook* memory,
+                                                    sharing::SharedPins* pins) {
+  std::vector<sharing::SharingThread::Exchange> exchanges;
+  if (memory != nullptr) {
+    exchanges.push_back({.what = "sharing memories", .run = [memory] { memory->Exchange(); }});
+  }
+  if (pins != nullptr) {
+    exchanges.push_back({.what = "sharing pins", .run = [pins] { pins->Exchange(); }});
+  }
+  return std::make_unique<sharing::SharingThread>(sharing::SharingThread::Options{},
+                                                  std::move(exchanges));
 }
 
 bool HasEngine(const Runtime::Options& options) {
@@ -262,7 +280,7 @@ class OpenRuntime final : public Runtime {
                  .on_use = [this](auto tenant,
                                   const auto& use) { budget_alerts_->OnUse(tenant, use); }}),
         turns_(OpenTurns(config_, tier_)),
-        memory_(OpenMemory(tier_, turns_.get())),
+        memory_(OpenMemory(tier_, shared_.get(), turns_.get())),
         vectors_(OpenVectors(config_, tier_, turns_.get())),
         named_prompts_(std::move(beginning.named_prompts)),
         shared_turns_(turns_ != nullptr && shared_ != nullptr
@@ -320,6 +338,7 @@ class OpenRuntime final : public Runtime {
                                     [this] { return LoadEmbeddings(); }));
       embeddings_.Publish(std::move(provider));
     }
+    if (shared_) sharing_ = OpenSharing(memory_.get(), shared_pins_.get());
     WarnOfRetrieval(config_);
     Publish();
     return {};
@@ -360,6 +379,7 @@ class OpenRuntime final : public Runtime {
 
   void Stop(const Pause& pause) override {
     ServeUnready(pause);
+    sharing_.reset();
     maintenance_.reset();
     service_.BeginDrain();
     embeddings_.BeginDrain();
@@ -480,6 +500,13 @@ class OpenRuntime final : public Runtime {
                                   .prefixes = service_.prefixes(),
                                   .meta = tier_.meta(),
                                   .write_admission = tier_.write_admission.get()});
+    if (shared_ && tier_.pins() != nullptr) {
+      shared_pins_ = sharing::OpenSharedPins({.map = shared_->pins(),
+                                              .engine = local_->engine(),
+                                              .prefixes = service_.prefixes(),
+                                              .maintenance = *maintenance_});
+      service_.AddCollector([this](auto& writer) { shared_pins_->Collect(writer); });
+    }
     return {};
   }
 
@@ -592,6 +619,8 @@ class OpenRuntime final : public Runtime {
   std::unique_ptr<limits::SharedLimits> shared_limits_;  // null: nothing is shared
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<local::Maintenance> maintenance_;
+  std::unique_ptr<sharing::SharedPins> shared_pins_;  // null: nobody shares them, or no engine
+  std::unique_ptr<sharing::SharingThread> sharing_;   // null: nothing is shared
 };
 
 Result<std::unique_ptr<Runtime>> OpenOrThrow(Runtime::Options& options) {

@@ -102,6 +102,14 @@ Result<std::unique_ptr<SharedTier>> SharedTier::Open(const config::Config& confi
       store::shared::SharedLogs::Options{
           .time_to_live = std::chrono::seconds(config.store.turns_retention_seconds)},
       *tier->client_, *keyring);
+  tier->memories_ = std::make_unique<store::shared::SharedMap>(
+      store::shared::SharedMap::Options{
+          .kind = "memory",
+          .time_to_live = std::chrono::seconds(config.store.turns_retention_seconds)},
+      *tier->client_, *keyring);
+  tier->pins_ = std::make_unique<store::shared::SharedMap>(
+      store::shared::SharedMap::Options{.kind = "pins", .is_listed = true}, *tier->client_,
+      *keyring);
   const auto open_feed = [&](std::string name, size_t rows_max) {
     store::shared::SharedFeed::Options feed{.name = std::move(name), .rows_max = rows_max};
     feed.time_to_live = std::chrono::seconds(config.store.prompts_retention_seconds);

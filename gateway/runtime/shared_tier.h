@@ -1,6 +1,6 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
-// the KV blocks in it with the budget of writing them, the logs of sessions, the feeds of what
-// prompts begin with, and the sums of what was used.
+// the KV blocks in it with the budget of writing them, the logs of sessions, their memories, the
+// feeds of what prompts begin with, the sums of what was used, and pins.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "store/shared/shared_block_store.h"
 #include "store/shared/shared_feed.h"
 #include "store/shared/shared_logs.h"
+#include "store/shared/shared_map.h"
 #include "store/shared/shared_sums.h"
 
 namespace kvgate::runtime {
@@ -29,6 +30,8 @@ class SharedTier {
 
   store::shared::SharedBlockStore& blocks() { return *blocks_; }
   store::shared::SharedLogs& logs() { return *logs_; }
+  store::shared::SharedMap& memories() { return *memories_; }
+  store::shared::SharedMap& pins() { return *pins_; }
   // What prompts begin with, and what was learnt of their lines.
   store::shared::SharedFeed& prompts() { return *prompts_; }
   store::shared::SharedFeed& templates() { return *templates_; }
@@ -43,6 +46,8 @@ class SharedTier {
   std::unique_ptr<store::remote::RespClient> client_;
   std::unique_ptr<store::shared::SharedBlockStore> blocks_;
   std::unique_ptr<store::shared::SharedLogs> logs_;
+  std::unique_ptr<store::shared::SharedMap> memories_;
+  std::unique_ptr<store::shared::SharedMap> pins_;  // listed
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
   std::unique_ptr<store::shared::SharedSums> sums_;

@@ -130,7 +130,7 @@ Result<std::shared_ptr<void>> SessionAdmin::Hold(const Place& place, std::string
 }
 
 Result<std::string> SessionAdmin::MemoryOf(const Place& place) const {
-  const memory::MemoryBook* const book = sessions_.memory().book();
+  memory::MemoryBook* const book = sessions_.memory().book();
   if (book == nullptr) return std::string();
   KVGATE_TRY(const memory::Memory kept, book->Get({.tenant = place.tenant, .session = place.key}));
   return kept.is_empty() ? std::string() : memory::ToBody(kept);

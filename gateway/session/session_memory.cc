@@ -233,6 +233,7 @@ Result<void> SessionMemory::Forget(const log::SessionLog::Place& place) {
 }
 
 void SessionMemory::Collect(metrics::TextWriter& writer) const {
+  if (options_.book != nullptr) options_.book->Collect(writer);
   constexpr std::string_view kSearches = "kvgate_session_retrieval_total";
   writer.Family(kSearches, "counter",
                 "Turns for which the older ones were searched, by words alone or by meaning too.");

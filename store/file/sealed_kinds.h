@@ -18,6 +18,11 @@ inline constexpr SealedKind kPinKind = {.magic = 0x4e50564b,  // "KVPN"
                                         .purpose = "pins",
                                         .source = "store.pins",
                                         .name = "a pin"};
+inline constexpr SealedKind kRemovedPinKind = {.magic = 0x5550564b,  // "KVPU"
+                                               .version = 1,
+                                               .purpose = "removed pins",
+                                               .source = "store.pins",
+                                               .name = "an unpin"};
 inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
                                            .version = 3,
                                            .clear_version = 1,

@@ -45,6 +45,12 @@ Result<void> CheckPin(const Pin& pin) {
   return {};
 }
 
+RemovedPin RemovedNow(const std::string& prefix, const Pin& pin) {
+  return {.prefix = prefix,
+          .tenant = pin.tenant,
+          .removed_us = std::max(WallClock::NowUs(), pin.created_us + 1)};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PinBook>> PinBook::Open(MetaStore& meta, kv::KvStore& kv, bool read_only) {
@@ -54,6 +60,7 @@ Result<std::unique_ptr<PinBook>> PinBook::Open(MetaStore& meta, kv::KvStore& kv,
 }
 
 Result<void> PinBook::Load(bool read_only) {
+  KVGATE_TRY(removed_, RemovedPins::Load(meta_, read_only));
   std::vector<Pin> read;
   std::vector<std::string> damaged;
   KVGATE_TRY_VOID(meta_.Scan(MetaTable::kPins, "", [&](auto key, auto value) {
@@ -81,6 +88,7 @@ Result<void> PinBook::Load(bool read_only) {
       KVGATE_LOG(kWarning, kSource, "{} is remembered but not protected: {}", ToHex(pin.leaf.hash),
                  pinned.error().detail);
     }
+    NameOf(pin);  // no later call waits for all of them
     pins_.emplace(pin.leaf.hash, std::move(pin));
   }
   if (read_only) return {};
@@ -95,20 +103,28 @@ Result<void> PinBook::Load(bool read_only) {
   return {};
 }
 
+// The pin of the same name, if it is of another prefix.
+std::optional<Pin> PinBook::OlderOf(const Pin& pin) const {
+  const Pin* const same = pin.name.empty() ? nullptr : FindByName(pin.tenant, pin.name);
+  return same != nullptr && same->leaf.hash != pin.leaf.hash ? std::optional(*same) : std::nullopt;
+}
+
 Result<void> PinBook::Put(Pin pin) {
   KVGATE_TRY_VOID(CheckPin(pin));
   const std::lock_guard lock(mutex_);
-  std::optional<Pin> older;
-  if (const Pin* same = pin.name.empty() ? nullptr : FindByName(pin.tenant, pin.name);
-      same != nullptr && same->leaf.hash != pin.leaf.hash) {
-    older = *same;
-  }
+  const std::optional<Pin> older = OlderOf(pin);
+  const auto same = pins_.find(pin.leaf.hash);
+  pin.created_us = std::max({WallClock::NowUs(), older ? older->created_us + 1 : 0,
+                             same != pins_.end() ? same->second.created_us + 1 : 0,
+                             removed_.RemovedUs(PrefixNameOf(meta_.keyring(), pin)) + 1});
+  return Keep(std::move(pin), older);
+}
+
+Result<void> PinBook::Keep(Pin pin, const std::optional<Pin>& older) {
   if (!older && !pins_.contains(pin.leaf.hash) && pins_.size() >= kPinsMax) {
     return MakeError(ErrorCode::kOverloaded, kSource,
                      fmt::format("{} prefixes are pinned, which is the limit", kPinsMax));
   }
-  pin.created_us = WallClock::NowUs();
-  if (older) pin.created_us = std::max(pin.created_us, older->created_us + 1);
   // The older version is unpinned first to make room, and pinned again if the newer one is refused.
   if (older) kv_.Unpin(older->leaf);
   auto done = kv_.Pin(pin.leaf, pin.expires_unix);
@@ -121,9 +137,81 @@ Result<void> PinBook::Put(Pin pin) {
     if (older) Repin(*older);
     return done;
   }
-  if (older) pins_.erase(older->leaf.hash);
+  // What is noted here is not worth failing for: at the worst a pin that was replaced comes back
+  // from elsewhere.
+  if (older) {
+    (void)removed_.Note(RemovedNow(NameOf(*older), *older));
+    names_.erase(older->leaf.hash);
+    pins_.erase(older->leaf.hash);
+  }
+  const std::string name = PrefixNameOf(meta_.keyring(), pin);
+  if (const auto same = pins_.find(pin.leaf.hash);
+      same != pins_.end() && NameOf(same->second) != name) {
+    // The model that it is of has become known.
+    (void)removed_.Note(RemovedNow(NameOf(same->second), same->second));
+  }
+  (void)removed_.Erase(name);
+  names_[pin.leaf.hash] = name;
   pins_.insert_or_assign(pin.leaf.hash, std::move(pin));
   return {};
+}
+
+// Hashing a long prefix takes milliseconds, so it is done once.
+const std::string& PinBook::NameOf(const Pin& pin) const {
+  const auto [found, is_new] = names_.try_emplace(pin.leaf.hash);
+  if (is_new) found->second = PrefixNameOf(meta_.keyring(), pin);
+  return found->second;
+}
+
+Result<PinBook::Taken> PinBook::Take(Pin pin) {
+  KVGATE_TRY_VOID(CheckPin(pin));
+  const std::lock_guard lock(mutex_);
+  const std::string name = PrefixNameOf(meta_.keyring(), pin);
+  const auto same = pins_.find(pin.leaf.hash);
+  const bool is_known = same != pins_.end() && same->second.created_us >= pin.created_us;
+  if (is_known || removed_.RemovedUs(name) >= pin.created_us) return Taken();
+  std::optional<Pin> older = OlderOf(pin);
+  const bool is_later =
+      !older || std::pair(pin.created_us, name) > std::pair(older->created_us, NameOf(*older));
+  if (!is_later) {
+    KVGATE_TRY_VOID(
+        removed_.Note({.prefix = name, .tenant = pin.tenant, .removed_us = pin.created_us + 1}));
+    return Taken();
+  }
+  KVGATE_TRY_VOID(Keep(std::move(pin), older));
+  Taken taken{.is_taken = true};
+  if (older) taken.ended.push_back(*std::move(older));
+  return taken;
+}
+
+Result<std::vector<Pin>> PinBook::TakeRemoval(const RemovedPin& removed) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Pin> ended;
+  bool is_pinned = false;  // again, since then
+  for (const auto& [id, pin] : pins_) {
+    if (pin.tenant != removed.tenant || NameOf(pin) != removed.prefix) continue;
+    is_pinned |= pin.created_us > removed.removed_us;
+    if (pin.created_us <= removed.removed_us) ended.push_back(pin);
+  }
+  if (!is_pinned) KVGATE_TRY_VOID(removed_.Note(removed));
+  for (const Pin& pin : ended) KVGATE_TRY_VOID(Forget(pin));
+  return ended;
+}
+
+std::vector<PinStamp> PinBook::Stamps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PinStamp> stamps;
+  for (const auto& [id, pin] : pins_) {
+    if (HasExpired(pin)) continue;
+    stamps.push_back(
+        {.id = id, .prefix = NameOf(pin), .tenant = pin.tenant, .created_us = pin.created_us});
+  }
+  return stamps;
+}
+
+std::vector<RemovedPin> PinBook::Removed() const {
+  const std::lock_guard lock(mutex_);
+  return removed_.List();
 }
 
 // Writes the pin and deletes the one that it replaces in one batch.
@@ -205,6 +293,7 @@ Result<Pin> PinBook::Remove(const BlockHash& id) {
                      "id");
   }
   Pin pin = found->second;
+  KVGATE_TRY_VOID(removed_.Note(RemovedNow(NameOf(pin), pin)));
   KVGATE_TRY_VOID(Forget(pin));
   return pin;
 }
@@ -215,6 +304,7 @@ Result<void> PinBook::Forget(const Pin& pin) {
   KVGATE_TRY_VOID(meta_.Delete(MetaTable::kPins, EncodeKvKey(leaf)));
   kv_.Unpin(leaf);
   pins_.erase(leaf.hash);
+  names_.erase(leaf.hash);
   return {};
 }
 
@@ -234,6 +324,7 @@ Result<void> PinBook::Rekey(const BlockHash& id, const KvKey& leaf) {
     Repin(old);
     return done;
   }
+  names_.erase(id);
   pins_.erase(found);
   pins_.insert_or_assign(leaf.hash, std::move(pin));
   return {};

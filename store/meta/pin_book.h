@@ -4,6 +4,10 @@
 // stored yet. There is one pin per {tenant, name}: a newer version replaces the older one. An
 // expired pin is no longer listed, and the next DropExpired deletes it. Safe to call from any
 // thread.
+//
+// Gateways that share pins take over what the others have pinned and unpinned (Take, TakeRemoval):
+// of two changes of one prefix the later one holds. What is changed here is later than all that was
+// known of the prefix, whatever the clock says.
 #pragma once
 
 #include <atomic>
@@ -20,10 +24,19 @@
 #include "store/kv/kv_store.h"
 #include "store/meta/meta_store.h"
 #include "store/meta/pin_format.h"
+#include "store/meta/removed_pins.h"
 
 namespace kvgate::store::meta {
 
 inline constexpr size_t kPinsMax = 4096;
+
+// A pin without its tokens.
+struct PinStamp {
+  BlockHash id;
+  std::string prefix;      // as PrefixNameOf
+  std::string tenant;      // the owner
+  int64_t created_us = 0;  // when it was pinned, or its pin changed
+};
 
 class PinBook {
  public:
@@ -45,6 +58,20 @@ class PinBook {
   Result<Pin> Remove(const BlockHash& id);
   // Moves the pin to the key that the same prefix has after a change of numerics.
   Result<void> Rekey(const BlockHash& id, const kv::KvKey& leaf);
+
+  struct Taken {
+    bool is_taken = false;        // false: what is here is later
+    std::vector<Pin> ended = {};  // pins whose place it took
+  };
+  // Adds a pin of another gateway, made at created_us, under the leaf that its prefix has here. One
+  // whose name a later pin here has is noted as removed. Errors as for Put.
+  Result<Taken> Take(Pin pin);
+  // Notes that another gateway has unpinned a prefix. Returns the pins that ended here.
+  Result<std::vector<Pin>> TakeRemoval(const RemovedPin& removed);
+  std::vector<PinStamp> Stamps() const;
+  // What was unpinned in the last 30 days.
+  std::vector<RemovedPin> Removed() const;
+
   // Returns how many pins were deleted.
   Result<uint64_t> DropExpired();
 
@@ -58,9 +85,12 @@ class PinBook {
   uint64_t num_foreign() const { return num_foreign_; }
 
  private:
-  PinBook(MetaStore& meta, kv::KvStore& kv) : meta_(meta), kv_(kv) {}
+  PinBook(MetaStore& meta, kv::KvStore& kv) : meta_(meta), kv_(kv), removed_(meta) {}
   Result<void> Load(bool read_only);
   Result<void> Forget(const Pin& pin);
+  Result<void> Keep(Pin pin, const std::optional<Pin>& older);
+  std::optional<Pin> OlderOf(const Pin& pin) const;
+  const std::string& NameOf(const Pin& pin) const;
   Result<void> Write(const Pin& pin, const kv::KvKey* replaced);
   void Repin(const Pin& pin);
   // Returns the bytes that the tenant's pins hold, `more` included.
@@ -73,6 +103,8 @@ class PinBook {
   std::atomic<double> tenant_share_{1.0};
   mutable std::mutex mutex_;
   std::map<BlockHash, Pin> pins_;
+  RemovedPins removed_;
+  mutable std::map<BlockHash, std::string> names_;  // of prefixes, once they were asked for
   uint64_t num_damaged_ = 0;
   uint64_t num_foreign_ = 0;
 };

@@ -66,6 +66,17 @@ TEST(MaintenanceTest, PinnedPrefixesComeInByPriority) {
   EXPECT_EQ(at.engine.last_request().max_tokens, 0);
 }
 
+TEST(MaintenanceTest, APrefixThatIsPinnedMeanwhileComesInWithoutARestart) {
+  Fixture at;
+  const auto maintenance = at.Start();
+  at.Pin('a', 64, 1);
+  maintenance->BringInSoon(at.data->pins().List()[0].leaf.hash);
+  maintenance->BringInSoon(BlockHash{});  // one that was unpinned again
+  ASSERT_TRUE(test::WaitUntil([&] { return maintenance->num_done() == 1; }, "prefixes done: 1"));
+  EXPECT_EQ(at.engine.Stats().num_requests, 1u);
+  EXPECT_EQ(at.engine.last_request().prompt.size(), 64u);
+}
+
 TEST(MaintenanceTest, AnotherModelsPrefixesAndMoreThanHalfOfMemoryStayWhereTheyAre) {
   Fixture at;
   at.Pin('a', 64, 5, {7, 7}, {8, 8});

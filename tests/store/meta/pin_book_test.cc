@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "store/kv/kv_format.h"
 #include "store/rocks_data_directory.h"
 #include "tests/store/store_fixture.h"
@@ -213,6 +214,86 @@ TEST(PinBook, BadFieldsAreNamed) {
   empty.tokens.clear();
   EXPECT_EQ(field(empty), "tokens");
   EXPECT_EQ(data->pins().Remove(block.key.hash).error().code, ErrorCode::kNotFound);
+}
+
+// The pin as another gateway made it: under the leaf that it has here.
+Pin Others(const Block& leaf, int64_t created_us, std::vector<TokenId> tokens,
+           std::string name = {}) {
+  Pin pin = PinOf(leaf, std::move(name));
+  pin.tokens = std::move(tokens);
+  pin.created_us = created_us;
+  return pin;
+}
+
+TEST(PinBook, OfAPinAndAnUnpinOfOneGatewayOrAnotherTheLaterOneHolds) {
+  const TempFolder directory;
+  const auto chain = MakeChain(1, 2, 1'000);
+  const int64_t now_us = WallClock::NowUs();
+  const auto data = OpenDirectory(directory.path());
+  PinBook& pins = data->pins();
+  ASSERT_TRUE(pins.Take(Others(chain[1], now_us, {1}))->is_taken);
+  EXPECT_FALSE(pins.Take(Others(chain[1], now_us, {1}))->is_taken);
+  ASSERT_EQ(pins.Stamps().size(), 1u);
+  const PinStamp stamp = pins.Stamps()[0];
+  EXPECT_EQ(stamp.created_us, now_us);
+  // An unpin of before changes nothing, a later one ends it, and an older pin does not come back.
+  const RemovedPin before{.prefix = stamp.prefix, .tenant = "tenant", .removed_us = now_us - 1};
+  EXPECT_TRUE(pins.TakeRemoval(before)->empty());
+  EXPECT_TRUE(pins.Removed().empty());
+  const int64_t ahead_us = now_us + 3'600'000'000;
+  RemovedPin after = before;
+  after.removed_us = ahead_us;
+  EXPECT_EQ(pins.TakeRemoval(after)->size(), 1u);
+  EXPECT_FALSE(pins.Take(Others(chain[1], now_us, {1}))->is_taken);
+  EXPECT_EQ(pins.size(), 0u);
+  ASSERT_EQ(pins.Removed().size(), 1u);
+  // Pinned again here, it is later than the unpin, though that gateway's clock is ahead.
+  ASSERT_TRUE(pins.Put(Others(chain[1], 0, {1})));
+  EXPECT_GT(pins.Stamps()[0].created_us, ahead_us);
+  EXPECT_TRUE(pins.Removed().empty());
+  ASSERT_TRUE(pins.Remove(chain[1].key.hash));
+  EXPECT_GT(pins.Removed().at(0).removed_us, ahead_us);
+}
+
+TEST(PinBook, OfTwoPrefixesOfOneNameTheLaterPinHoldsAndTheOtherCountsAsRemoved) {
+  const TempFolder directory;
+  const auto one = MakeChain(1, 2, 1'000);
+  const auto two = MakeChain(2, 2, 1'000);
+  const int64_t now_us = WallClock::NowUs();
+  const auto data = OpenDirectory(directory.path());
+  PinBook& pins = data->pins();
+  ASSERT_TRUE(pins.Take(Others(one[1], now_us, {1}, "n"))->is_taken);
+  EXPECT_FALSE(pins.Take(Others(two[1], now_us - 5, {2}, "n"))->is_taken);
+  ASSERT_EQ(pins.Removed().size(), 1u);
+  EXPECT_EQ(pins.Removed()[0].removed_us, now_us - 4);
+  const auto taken = pins.Take(Others(two[1], now_us + 5, {2}, "n"));
+  ASSERT_TRUE(taken && taken->is_taken);
+  ASSERT_EQ(taken->ended.size(), 1u);
+  EXPECT_EQ(taken->ended[0].leaf, one[1].key);
+  EXPECT_EQ(pins.size(), 1u);
+  EXPECT_EQ(pins.Removed().size(), 1u);
+}
+
+TEST(PinBook, OfTwoPrefixesOfOneNameAndOneMomentAllGatewaysKeepTheSameOne) {
+  const TempFolder directories[2];
+  const auto one = MakeChain(1, 2, 1'000);
+  const auto two = MakeChain(2, 2, 1'000);
+  const int64_t now_us = WallClock::NowUs();
+  setenv("KVGATE_PIN_BOOK_TEST_SECRET", Keyring::GenerateSecret().c_str(), 1);
+  std::vector<TokenId> kept;
+  for (const int first : {0, 1}) {
+    const auto data = *DataDirectory::Open({.directory = directories[first].path(),
+                                            .kv_bytes_max = 32 * kMiB,
+                                            .secret_env = "KVGATE_PIN_BOOK_TEST_SECRET"});
+    for (const int step : {0, 1}) {
+      const bool is_one = (first + step) % 2 == 0;
+      ASSERT_TRUE(
+          data->pins().Take(Others(is_one ? one[1] : two[1], now_us, {is_one ? 1 : 2}, "n")));
+    }
+    ASSERT_EQ(data->pins().size(), 1u);
+    kept.push_back(data->pins().List()[0].tokens[0]);
+  }
+  EXPECT_EQ(kept[0], kept[1]);
 }
 
 }  // namespace

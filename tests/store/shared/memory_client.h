@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ struct MemoryServer {
   int64_t num_entries = 0;  // ever added to a stream
   std::map<std::string, std::map<std::string, std::string>, std::less<>> hashes;
   std::map<std::string, std::string, std::less<>> times_to_live;  // of hashes, as they were said
+  std::map<std::string, std::map<std::string, int64_t>, std::less<>> sets;  // sorted by number
 
   void Flush() {
     const std::lock_guard lock(mutex);
@@ -38,6 +41,7 @@ struct MemoryServer {
     streams.clear();
     hashes.clear();
     times_to_live.clear();
+    sets.clear();
   }
 };
 
@@ -87,6 +91,12 @@ class MemoryClient final : public remote::RespClient {
       return Refusal("NOSCRIPT No matching script.");
     }
     if (words[0] == refused) return Refusal("NOPERM this user has no permissions");
+    if (words[0] == "EVAL" && words[1].find("ZRANGEBYSCORE") != std::string_view::npos) {
+      return EvaluateChanged(words);
+    }
+    if (words[0] == "EVAL" && words[1].find("GETRANGE") != std::string_view::npos) {
+      return EvaluateSet(words);
+    }
     if (words[0] == "EVAL") return Evaluate(words);
     if (words[0].starts_with("X")) return AnswerStream(words);
     if (words[0].starts_with("H") || server_.hashes.contains(words[1])) {
@@ -94,7 +104,9 @@ class MemoryClient final : public remote::RespClient {
     }
     const auto found = server_.values.find(words[1]);
     const bool is_there = found != server_.values.end();
-    if (words[0] == "EXISTS" || words[0] == "EXPIRE") return Integer(is_there ? 1 : 0);
+    if (words[0] == "EXISTS" || words[0] == "EXPIRE") {
+      return Integer(is_there || server_.sets.contains(words[1]) ? 1 : 0);
+    }
     if (words[0] == "GET") return is_there ? Text(found->second) : remote::RespReply();
     if (words[0] == "DEL") {
       if (is_there) server_.values.erase(found);
@@ -153,6 +165,54 @@ class MemoryClient final : public remote::RespClient {
       all.items.push_back(Text(value));
     }
     return all;
+  }
+  // What the scripts of SharedMap do that set a value: EVAL, the script, 1 or 3, its keys, the
+  // arguments.
+  remote::RespReply EvaluateSet(const Words& words) {
+    const bool is_listed = words[2] == "3";
+    const std::span<const std::string_view> arguments = std::span(words).subspan(is_listed ? 6 : 4);
+    const auto found = server_.values.find(words[3]);
+    const std::string version =
+        found == server_.values.end() ? std::string() : found->second.substr(0, 32);
+    if (version == arguments[1]) return Integer(1);
+    if (version != arguments[0]) return Integer(0);
+    if (is_full) return Refusal("OOM command not allowed");
+    const std::string key(words[3]);
+    server_.values[key] = arguments[2];
+    server_.times_to_live[key] = arguments[3];
+    if (!is_listed) return Integer(1);
+    std::map<std::string, int64_t>& index = server_.sets[std::string(words[4])];
+    if (!server_.values.contains(words[5])) index.clear();
+    if (index.empty()) server_.values[std::string(words[5])] = arguments[1];
+    int64_t number = 1;
+    for (const auto& [member, at] : index) number = std::max(number, at + 1);
+    index[key] = number;
+    const auto by_number = [](const auto& a, const auto& b) { return a.second < b.second; };
+    if (static_cast<int64_t>(index.size()) > std::atoll(std::string(arguments[4]).c_str())) {
+      index.erase(std::min_element(index.begin(), index.end(), by_number));
+    }
+    return Integer(1);
+  }
+  // What the script of SharedMap does that lists: EVAL, the script, 2, its keys, the arguments.
+  remote::RespReply EvaluateChanged(const Words& words) {
+    remote::RespReply found{.kind = remote::RespReply::Kind::kArray};
+    const auto index = server_.sets.find(words[3]);
+    const auto life = server_.values.find(words[4]);
+    const bool is_there = index != server_.sets.end() && life != server_.values.end();
+    if (!is_there) {
+      return {.kind = remote::RespReply::Kind::kArray, .items = {Text(""), found}};
+    }
+    const bool is_same = life->second == words[5];
+    const int64_t from = is_same ? std::atoll(std::string(words[6]).c_str()) : 0;
+    const auto most = 2 * static_cast<size_t>(std::atoll(std::string(words[7]).c_str()));
+    std::map<int64_t, std::string> members;
+    for (const auto& [member, number] : index->second) members[number] = member;
+    for (const auto& [number, member] : members) {
+      if (number <= from || found.items.size() >= most) continue;
+      found.items.push_back(Text(member));
+      found.items.push_back(Text(std::to_string(number)));
+    }
+    return {.kind = remote::RespReply::Kind::kArray, .items = {Text(life->second), found}};
   }
   // What the scripts of SharedLogs do: EVAL, the script, 2, both keys, the arguments.
   remote::RespReply Evaluate(const Words& words) {

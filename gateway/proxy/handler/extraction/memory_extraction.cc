@@ -191,6 +191,7 @@ class MemoryExtraction {
     Json changed = Json::array();
     if (!found.changes.empty()) {
       KVGATE_TRY_VOID(book.Update(place, [&](session::memory::Memory& memory) -> Result<void> {
+        changed = Json::array();  // it is called again where another gateway was faster
         const session::memory::Entries before = memory.entries;
         std::vector<session::memory::Entry> changes = found.changes;
         for (session::memory::Entry& entry : changes) {
