@@ -377,8 +377,8 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
   // under a name may be any of its conversations, all of which have to be known to tell which.
   known.goes_on = !known.found.holds_history || history::IsUnderWay(layout);
   const bool may_be_past = !args.begins_anew && (known.goes_on || !known.found.by_content());
-  if (options.past != nullptr && may_be_past && !known.chosen.extends) {
-    known.standing = options.past->Find({.keys = known.keys, .known = known.branches});
+  if (options.past != nullptr && may_be_past && !history::IsNext(known.chosen, layout)) {
+    known.standing = options.past->Find({known.keys, known.branches, !args.is_recalled});
   }
   return known;
 }
@@ -485,6 +485,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   const bool asks = !args.is_recalled && (!dry || args.read != nullptr);
   if (known.standing == history::Past::Standing::kKept && asks) {
     prepared.recall = known.keys;
+    for (const auto& branch : known.branches) prepared.known.push_back(branch->token);
     return prepared;
   }
   const Terms terms = TermsOf(args, layout, known);
@@ -552,8 +553,8 @@ void Optimizer::Impl::Keep(const history::Recognition& found, Prepared& prepared
   const Prepared::State& state = *prepared.state;
   const bool is_lone = state.before == nullptr && !found.continues &&
                        state.branch->tool_keys.empty() && !ChangesPrefix(prepared);
-  if (options.past == nullptr || is_lone) return;
-  prepared.branch = state.branch;
+  if (options.past == nullptr || (is_lone && found.by_content())) return;
+  (is_lone ? prepared.lone : prepared.branch) = state.branch;
   if (state.goes_on) prepared.before = state.before;
   prepared.keys = found.keys;
   if (!prepared.keys.empty()) prepared.keys.front() = state.conversation;

@@ -1,6 +1,6 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
-// the KV blocks in it with the budget of writing them, the logs of sessions, the feeds of what
-// prompts begin with, and the sums of what was used.
+// the KV blocks in it with the budget of writing them, the logs of sessions, the rows of what
+// conversations have sent, the feeds of what prompts begin with, and the sums of what was used.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "store/shared/shared_block_store.h"
 #include "store/shared/shared_feed.h"
 #include "store/shared/shared_logs.h"
+#include "store/shared/shared_rows.h"
 #include "store/shared/shared_sums.h"
 
 namespace kvgate::runtime {
@@ -34,6 +35,8 @@ class SharedTier {
   store::shared::SharedFeed& templates() { return *templates_; }
   // What gateways have used of budgets and limits.
   store::shared::SharedSums& sums() { return *sums_; }
+  // What the requests of conversations have sent.
+  store::shared::SharedRows& conversations() { return *conversations_; }
   const std::shared_ptr<tier::WriteAdmission>& write_admission() const { return admission_; }
 
  private:
@@ -46,6 +49,7 @@ class SharedTier {
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
   std::unique_ptr<store::shared::SharedSums> sums_;
+  std::unique_ptr<store::shared::SharedRows> conversations_;
   std::shared_ptr<tier::WriteAdmission> admission_;
 };
 

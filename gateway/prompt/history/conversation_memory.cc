@@ -16,8 +16,8 @@ constexpr size_t kBranchesMax = 48;
 // Of the branches that a line went on from, the newest are all kept: a helper of so many calls
 // leaves its caller exactly where it waits.
 constexpr uint32_t kAgesKept = 16;
-// Eight keys of its own, as many as a store keeps (gateway/service/branch_index), and its agent's:
-// a conversation has to be found under all keys under which it was recalled.
+// Eight keys of its own, as many as a store keeps (gateway/service/branches/branch_index), and its
+// agent's: a conversation has to be found under all keys under which it was recalled.
 constexpr size_t kAliasesMax = 10;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;

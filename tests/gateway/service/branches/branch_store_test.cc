@@ -1,4 +1,4 @@
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "tests/store/memory_meta_store.h"
 #include "tests/wait_until.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 namespace {
 
 using prompt::history::Branch;
@@ -513,4 +513,4 @@ TEST_F(BranchStoreTest, RowsOfAnOlderSecretAreSealedAnew) {
 }
 
 }  // namespace
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches
