@@ -114,6 +114,9 @@ struct Prepared {
   std::shared_ptr<const history::Branch> branch;
   std::shared_ptr<const history::Branch> before;  // the branch that it continues whole; may be null
   std::vector<parse::Identity> keys;              // under which the conversation is found
+  // If `before` was restored: tokens of branches all of which it has, longest first, in whose place
+  // this one goes on where one of them is kept.
+  std::vector<uint64_t> instead;
   // In the place of `branch`, a lone question of a conversation with a name: nothing has to be kept
   // of it, but other gateways have to know it, or they take what goes on from it for another one's.
   std::shared_ptr<const history::Branch> lone;

@@ -72,6 +72,25 @@ void ConversationMemory::Remember(const Commit& commit) {
   while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
 }
 
+void ConversationMemory::Restore(const Restored& restored) {
+  std::unordered_map<uint64_t, std::shared_ptr<const Branch>> by_token;
+  for (const auto& branch : Find(restored.keys)) by_token.emplace(branch->token, branch);
+  for (auto branch = restored.branches.rbegin(); branch != restored.branches.rend(); ++branch) {
+    if (!by_token.emplace((*branch)->token, *branch).second) continue;
+    const auto before = by_token.find((*branch)->before);
+    Remember({.tenant = restored.tenant,
+              .conversation = restored.keys.front(),
+              .aliases = restored.keys.subspan(1),
+              .branch = *branch,
+              .replaced = before == by_token.end() ? nullptr : before->second});
+  }
+  // Of a conversation whose branches are all known, those who keep it may know more names.
+  const std::lock_guard lock(mutex_);
+  const auto found = by_id_.find(restored.keys.front());
+  if (found == by_id_.end()) return;
+  for (const Identity& alias : restored.keys.subspan(1)) AddAliasLocked(found->second, alias);
+}
+
 // The oldest one that a line has gone on from. The newest of each line stay, because a store that
 // has one which is not known here could not tell that nothing of the conversation is lost.
 size_t ConversationMemory::NextToGo(const std::vector<Entry>& branches) {

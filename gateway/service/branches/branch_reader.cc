@@ -88,7 +88,6 @@ Result<BranchLine> ReadBranchLine(std::span<const std::string> rows, const Fetch
   return line;
 }
 
-// Each line has keys of its own; memory has to find the conversation under those asked for.
 void AddLine(BranchLine line, std::span<const Identity> asked, std::vector<Recalled>& recalled) {
   const Identity own = line.keys.front();
   auto conversation = std::find_if(recalled.begin(), recalled.end(), [&](const Recalled& other) {
@@ -97,10 +96,14 @@ void AddLine(BranchLine line, std::span<const Identity> asked, std::vector<Recal
   if (conversation == recalled.end()) {
     conversation = recalled.insert(recalled.end(), Recalled{line.keys, {}});
   }
-  for (const Identity& key : line.keys) {
-    const bool is_new = std::ranges::count(conversation->keys, key) == 0;
-    if (is_new && std::ranges::count(asked, key) > 0) conversation->keys.push_back(key);
-  }
+  const auto add = [&](const std::vector<Identity>& keys) {
+    for (const Identity& key : keys) {
+      const bool is_new = std::ranges::count(conversation->keys, key) == 0;
+      if (is_new && std::ranges::count(asked, key) > 0) conversation->keys.push_back(key);
+    }
+  };
+  add(line.keys);
+  if (const auto& turn = line.branches.front()->first_turn) add(turn->kin);
   for (std::shared_ptr<Branch>& branch : line.branches) {
     branch->conversation = own;
     conversation->branches.push_back(std::move(branch));

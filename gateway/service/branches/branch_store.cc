@@ -193,6 +193,11 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
   {
     const std::lock_guard lock(mutex_);
     if (args.before) branch = index_.FindHead(args.before->token);
+    for (size_t i = 0; branch == nullptr && i < args.instead.size(); ++i) {
+      branch = index_.FindHead(args.instead[i]);
+      if (branch != nullptr && branch->keys.front() != args.keys.front()) branch = nullptr;
+      if (branch != nullptr) branch->needs_whole = true;
+    }
     is_new = branch == nullptr;
     if (is_new) {
       branch = std::make_shared<StoredBranch>();

@@ -67,6 +67,7 @@ class BranchStore final : public prompt::history::Past {
     std::shared_ptr<const prompt::history::Branch> branch;
     std::shared_ptr<const prompt::history::Branch> before;  // that it continues whole; may be null
     std::vector<prompt::parse::Identity> keys;              // of the conversation, its own first
+    std::vector<uint64_t> instead = {};                     // as prompt::Prepared::instead
   };
   // Returns nullopt if it adds nothing.
   std::optional<Write> Stage(const StageArgs& args);

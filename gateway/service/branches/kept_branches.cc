@@ -17,7 +17,8 @@ std::optional<BranchStore::Write> KeptBranches::Keep(std::string_view tenant,
   const BranchStore::StageArgs sent{.tenant = tenant,
                                     .branch = prepared.branch ? prepared.branch : prepared.lone,
                                     .before = prepared.before,
-                                    .keys = prepared.keys};
+                                    .keys = prepared.keys,
+                                    .instead = prepared.instead};
   if (shared_ != nullptr && sent.branch != nullptr) shared_->Tell(sent);
   if (here_ == nullptr || prepared.branch == nullptr) return std::nullopt;
   return here_->Stage(sent);

@@ -103,6 +103,7 @@ void SharedBranches::Tell(const BranchStore::StageArgs& args) {
                         .branch = args.branch,
                         .before = args.before,
                         .keys = args.keys,
+                        .instead = args.instead,
                         .time_us = WallClock::NowUs()});
     ++num_waiting_[waiting_.back().tenant];
   }
@@ -236,6 +237,11 @@ std::optional<SharedBranches::Row> SharedBranches::RowOf(const Waiting& waiting)
   {
     const std::lock_guard lock(mutex_);
     if (waiting.before != nullptr) row.line = LineOf(waiting.before->token);
+    for (size_t i = 0; row.line == nullptr && i < waiting.instead.size(); ++i) {
+      row.line = LineOf(waiting.instead[i]);
+      if (row.line && row.line->keys.front() != waiting.keys.front()) row.line = nullptr;
+      if (row.line) row.line->num_rows = 0;
+    }
     if (row.line == nullptr) row.line = std::make_shared<Line>(Line{.number = branch.token});
     Line& line = *row.line;
     if (line.num_rows >= kRowsMax) line.num_rows = 0;
@@ -249,7 +255,7 @@ std::optional<SharedBranches::Row> SharedBranches::RowOf(const Waiting& waiting)
     lines_.FindOrAdd(branch.token) = row.line;
     now = line;
   }
-  Encode(now, has_new_keys, row);
+  Encode({.now = now, .has_new_keys = has_new_keys}, row);
   if (row.encoded.is_empty && now.num_rows > 0) return std::nullopt;
   const std::lock_guard lock(mutex_);
   row.line->row_token = branch.token;
@@ -266,16 +272,17 @@ void SharedBranches::MakeAnew(Row& row) {
     row.line->num_rows = 1;
   }
   now.num_rows = 0;
-  Encode(now, false, row);
+  Encode({.now = now, .sends_all_texts = true}, row);
 }
 
-void SharedBranches::Encode(const Line& now, bool has_new_keys, Row& row) {
+void SharedBranches::Encode(const Encoding& encoding, Row& row) {
+  const Line& now = encoding.now;
   const Waiting& waiting = *row.waiting;
   row.encoded = EncodeBranchRow({.branch = *waiting.branch,
                                  .base = now.num_rows == 0 ? nullptr : waiting.before.get(),
                                  .base_token = now.row_token,
                                  .keys = now.keys,
-                                 .has_new_keys = has_new_keys,
+                                 .has_new_keys = encoding.has_new_keys,
                                  .time_us = waiting.time_us,
                                  .respells = now.respells});
   SharedRows::Addition& addition = row.addition;
@@ -293,9 +300,9 @@ void SharedBranches::Encode(const Line& now, bool has_new_keys, Row& row) {
   addition.texts.clear();
   for (const KeptBytes& kept : row.encoded.bytes) {
     const std::string name = NameOf(kept.id);
-    const bool* const is_there = texts_.Find(waiting.tenant + name);
-    addition.texts.push_back(
-        {.name = name, .bytes = *kept.bytes, .is_there = is_there != nullptr && *is_there});
+    const bool* const is_known = texts_.Find(waiting.tenant + name);
+    const bool is_there = is_known != nullptr && *is_known && !encoding.sends_all_texts;
+    addition.texts.push_back({.name = name, .bytes = *kept.bytes, .is_there = is_there});
   }
 }
 
@@ -400,7 +407,8 @@ Result<std::vector<std::string>> SharedBranches::FindNews(const Asked& asked,
 Result<std::vector<BranchLine>> SharedBranches::TryAsk(const Asked& asked) const {
   std::vector<BranchLine> lines;
   const auto deadline = SteadyClock::now() + options_.ask_time_max;
-  KVGATE_TRY(const std::vector<std::string> news, FindNews(asked, deadline));
+  KVGATE_TRY(const std::vector<std::string> news,
+             FindNews(asked, deadline - options_.ask_time_max / 2));
   if (news.empty()) return lines;
   KVGATE_TRY(const std::vector<std::vector<std::string>> all,
              options_.shared.Read(asked.tenant, news, deadline));

@@ -4,9 +4,9 @@
 //
 // What a request sends is told by a thread in the background: within milliseconds, long before its
 // answer has ended. The others are asked only when a request goes on from something that is not
-// known here, on a worker that may wait for the disk as well, at most for `ask_time_max`. While the
-// shared store does not answer, a conversation goes on from what is known here, and one that cannot
-// counts as unknown. Thread-safe.
+// known here, on a worker that may wait for the disk as well: half of `ask_time_max` for whether
+// there is something, all of it until that is here. While the shared store does not answer, a
+// conversation goes on from what is known here, and one that cannot counts as unknown. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class SharedBranches final : public prompt::history::Past {
   struct Options {
     BranchStore& here;                  // outlives it
     store::shared::SharedRows& shared;  // likewise
-    std::chrono::milliseconds ask_time_max{50};
+    std::chrono::milliseconds ask_time_max{100};
     std::chrono::milliseconds tell_time_max{1'000};  // of one call
     size_t queue_max = 1'024;                        // requests that wait to be told
     // Requests of different conversations from which the next row can go on.
@@ -92,6 +92,7 @@ class SharedBranches final : public prompt::history::Past {
     std::shared_ptr<const prompt::history::Branch> branch = {};
     std::shared_ptr<const prompt::history::Branch> before = {};  // that it continues; may be null
     std::vector<prompt::parse::Identity> keys = {};
+    std::vector<uint64_t> instead = {};
     int64_t time_us = 0;
     std::shared_ptr<Line> removed = {};  // null: none is removed, the branch is told
   };
@@ -103,7 +104,12 @@ class SharedBranches final : public prompt::history::Past {
   void Remove(std::span<const Waiting> waiting);
   std::optional<Row> RowOf(const Waiting& waiting);
   void MakeAnew(Row& row);
-  void Encode(const Line& now, bool has_new_keys, Row& row);
+  struct Encoding {
+    const Line& now;
+    bool has_new_keys = false;
+    bool sends_all_texts = false;  // also those that are in the store as far as it is known here
+  };
+  void Encode(const Encoding& encoding, Row& row);
   void Add(std::vector<Row>& rows);
   Result<std::vector<bool>> TryAdd(std::span<Row> rows);
   void DropOldest();

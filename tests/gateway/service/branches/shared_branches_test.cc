@@ -143,6 +143,17 @@ TEST_F(SharedBranchesTest, ItGoesOnAtTheOtherAndBack) {
   b_.Tell(Next(restored, "z"), restored);
   b_.branches->Flush();
   EXPECT_EQ(a_.Ask(kOne, {here->token}), std::vector<std::string>{"abz"});
+  // Each gateway has one line of it, however often it comes and goes.
+  const Shared back =
+      a_.branches->Recall({.tenant = "t", .keys = {&kOne, 1}, .known = {}}).at(0).branches.at(0);
+  a_.branches->Tell({.tenant = "t",
+                     .branch = Next(back, "y"),
+                     .before = back,
+                     .keys = {kOne},
+                     .instead = {token_ + 100, here->token}});
+  a_.branches->Flush();
+  EXPECT_EQ(server_.lists.size(), 2U);
+  EXPECT_EQ(b_.Ask(), std::vector<std::string>{"abzy"});
 }
 
 TEST_F(SharedBranchesTest, ManyRowsBeginAnewNowAndThen) {
