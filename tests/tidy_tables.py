@@ -100,6 +100,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/gateway/prompt/templates/volatile_share_test.cc": "what is cached of random agents",
     "tests/gateway/service/append_only_test.cc": "each request extends the one before",
     "tests/gateway/service/killed_agents_test.cc": "a kill loses nothing that was sent",
+    "tests/gateway/service/branches/moved_agents_test.cc": "a move loses nothing that was sent",
     "tests/gateway/prompt/optimizer_agents_test.cc": "whole agents through the Optimizer",
     "tests/gateway/prompt/traffic_judge_test.cc": "judges of simulated traffic, in tests alone",
     "tests/gateway/dialect/client_needs_test.cc": "what clients need of every encoder",

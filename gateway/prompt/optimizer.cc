@@ -232,7 +232,7 @@ struct Optimizer::Impl {
                   bool dry);
   std::shared_ptr<Prepared::State> MakeState(const OptimizeArgs& args, const Known& known,
                                              const Terms& terms) const;
-  void Keep(const history::Recognition& found, Prepared& prepared) const;
+  void Keep(const Known& known, Prepared& prepared) const;
   void Restore(const Restored& restored);
   planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
                          const rewrite::BodyWriter& writer, const Prepared::State& state, bool dry);
@@ -377,8 +377,8 @@ Known Optimizer::Impl::Know(const OptimizeArgs& args, const RequestLayout& layou
   // under a name may be any of its conversations, all of which have to be known to tell which.
   known.goes_on = !known.found.holds_history || history::IsUnderWay(layout);
   const bool may_be_past = !args.begins_anew && (known.goes_on || !known.found.by_content());
-  if (options.past != nullptr && may_be_past && !known.chosen.extends) {
-    known.standing = options.past->Find({.keys = known.keys, .known = known.branches});
+  if (options.past != nullptr && may_be_past && !history::IsNext(known.chosen, layout)) {
+    known.standing = options.past->Find({known.keys, known.branches, !args.is_recalled});
   }
   return known;
 }
@@ -485,6 +485,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   const bool asks = !args.is_recalled && (!dry || args.read != nullptr);
   if (known.standing == history::Past::Standing::kKept && asks) {
     prepared.recall = known.keys;
+    for (const auto& branch : known.branches) prepared.known.push_back(branch->token);
     return prepared;
   }
   const Terms terms = TermsOf(args, layout, known);
@@ -537,7 +538,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   Remember(args, draft, known.found, prepared);
   if (terms.mode != Mode::kObserve) {
     KeepForTenant(draft, TenantMemory::ScopeOf(args.tenant, args.upstream));
-    Keep(known.found, prepared);
+    Keep(known, prepared);
   }
   const bool goes_on = prepared.state->before && known.found.holds_history;
   if (goes_on && prepared.rewrite == history::Rewrite::kNone) {
@@ -548,32 +549,24 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
 
 // Says what has to be kept of the request: nothing of a lone question that goes out as received,
 // because its conversation, if there is one, can go on from what its caller says.
-void Optimizer::Impl::Keep(const history::Recognition& found, Prepared& prepared) const {
+void Optimizer::Impl::Keep(const Known& known, Prepared& prepared) const {
+  const history::Recognition& found = known.found;
   const Prepared::State& state = *prepared.state;
   const bool is_lone = state.before == nullptr && !found.continues &&
                        state.branch->tool_keys.empty() && !ChangesPrefix(prepared);
-  if (options.past == nullptr || is_lone) return;
-  prepared.branch = state.branch;
+  if (options.past == nullptr || (is_lone && found.by_content())) return;
+  (is_lone ? prepared.lone : prepared.branch) = state.branch;
   if (state.goes_on) prepared.before = state.before;
+  prepared.instead = history::TokensWithin(prepared.before.get(), known.branches);
   prepared.keys = found.keys;
   if (!prepared.keys.empty()) prepared.keys.front() = state.conversation;
 }
 
 void Optimizer::Impl::Restore(const Restored& restored) {
   if (restored.keys.empty()) return;
-  const auto known = conversations.Find(restored.keys);
-  std::unordered_map<uint64_t, std::shared_ptr<const Branch>> by_token;
-  for (const auto& branch : known) by_token.emplace(branch->token, branch);
-  for (auto branch = restored.branches.rbegin(); branch != restored.branches.rend(); ++branch) {
-    if (!by_token.emplace((*branch)->token, *branch).second) continue;
-    const auto before = by_token.find((*branch)->before);
-    conversations.Remember(
-        {.tenant = parse::HashBytes(restored.tenant, parse::Domain::kConversation),
-         .conversation = restored.keys.front(),
-         .aliases = restored.keys.subspan(1),
-         .branch = *branch,
-         .replaced = before == by_token.end() ? nullptr : before->second});
-  }
+  conversations.Restore({.tenant = parse::HashBytes(restored.tenant, parse::Domain::kConversation),
+                         .keys = restored.keys,
+                         .branches = restored.branches});
 }
 
 Optimizer::Optimizer(const Options& options)

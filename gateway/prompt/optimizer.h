@@ -98,6 +98,7 @@ struct Prepared {
   // If not empty, nothing was prepared: branches of this conversation are kept elsewhere. Restore
   // them and call Prepare again, with `is_recalled`.
   std::vector<parse::Identity> recall;
+  std::vector<uint64_t> known;  // with `recall`: the tokens of those that are in memory
   // What was sent in this conversation before is not known any more, so it goes out as received.
   bool is_lost = false;
   history::Rewrite rewrite = history::Rewrite::kNone;
@@ -113,6 +114,12 @@ struct Prepared {
   std::shared_ptr<const history::Branch> branch;
   std::shared_ptr<const history::Branch> before;  // the branch that it continues whole; may be null
   std::vector<parse::Identity> keys;              // under which the conversation is found
+  // If `before` was restored: tokens of branches all of which it has, longest first, in whose place
+  // this one goes on where one of them is kept.
+  std::vector<uint64_t> instead;
+  // In the place of `branch`, a lone question of a conversation with a name: nothing has to be kept
+  // of it, but other gateways have to know it, or they take what goes on from it for another one's.
+  std::shared_ptr<const history::Branch> lone;
   std::vector<std::string> notes;  // for `explain`: what was noticed but left alone, with its path
   struct State;                    // what Finish needs
   std::shared_ptr<State> state;

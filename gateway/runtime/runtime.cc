@@ -30,7 +30,7 @@
 #include "gateway/runtime/shared_tier.h"
 #include "gateway/runtime/sharing/engine_pins.h"
 #include "gateway/runtime/sharing/sharing_thread.h"
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/service.h"
@@ -165,10 +165,10 @@ std::unique_ptr<service::TemplateStore> OpenTemplates(const config::Config& conf
 
 // Returns null without a data directory. With store.prompts = false it keeps nothing, and knows
 // that conversations may go on whose state was deleted.
-std::unique_ptr<service::BranchStore> OpenBranches(const config::Config& config,
-                                                   const DataTier& tier) {
+std::unique_ptr<service::branches::BranchStore> OpenBranches(const config::Config& config,
+                                                             const DataTier& tier) {
   if (tier.meta() == nullptr) return nullptr;
-  return std::make_unique<service::BranchStore>(service::BranchStore::Options{
+  return std::make_unique<service::branches::BranchStore>(service::branches::BranchStore::Options{
       .meta = *tier.meta(),
       .enabled = config.store.prompts,
       .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
@@ -188,6 +188,14 @@ std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook*
   }
   return std::make_unique<sharing::SharingThread>(sharing::SharingThread::Options{},
                                                   std::move(exchanges));
+}
+
+// Returns null where nothing is shared, or nothing of prompts may be kept.
+std::unique_ptr<service::branches::SharedBranches> OpenSharedBranches(
+    const config::Config& config, service::branches::BranchStore* here, SharedTier* shared) {
+  if (here == nullptr || shared == nullptr || !config.store.prompts) return nullptr;
+  return std::make_unique<service::branches::SharedBranches>(
+      service::branches::SharedBranches::Options{.here = *here, .shared = shared->conversations()});
 }
 
 bool HasEngine(const Runtime::Options& options) {
@@ -262,10 +270,14 @@ class OpenRuntime final : public Runtime {
         budget_alerts_(std::move(beginning.budget_alerts)),
         config_status_(std::move(beginning.config_status)),
         branches_(OpenBranches(config_, tier_)),
+        shared_branches_(OpenSharedBranches(config_, branches_.get(), shared_.get())),
         prompts_({.prices = prices_,
                   .memory_bytes = config_.cache.prompt_memory_bytes,
                   .keep_text = config_.ledger.excerpts},
-                 {.branches = branches_.get(), .metrics = &prompt_metrics_, .must_keep = true}),
+                 {.branches = branches_.get(),
+                  .shared = shared_branches_.get(),
+                  .metrics = &prompt_metrics_,
+                  .must_keep = true}),
         ledger_({.meta = tier_.meta(),
                  .prices = prices_,
                  .elsewhere = shared_ ? &elsewhere_ : nullptr,
@@ -318,6 +330,9 @@ class OpenRuntime final : public Runtime {
   Result<void> Start() {
     if (branches_) {
       service_.AddCollector([this](auto& writer) { branches_->Collect(writer); });
+    }
+    if (shared_branches_) {
+      service_.AddCollector([this](auto& writer) { shared_branches_->Collect(writer); });
     }
     service_.AddCollector([this](auto& writer) { sessions_.Collect(writer); });
     service_.AddCollector([this](auto& writer) {
@@ -598,7 +613,8 @@ class OpenRuntime final : public Runtime {
   const std::unique_ptr<telemetry::otlp::Exporter> exporter_;  // null: nothing is sent
   const std::unique_ptr<telemetry::BudgetAlerts> budget_alerts_;
   const std::unique_ptr<ConfigStatus> config_status_;
-  const std::unique_ptr<service::BranchStore> branches_;
+  const std::unique_ptr<service::branches::BranchStore> branches_;
+  const std::unique_ptr<service::branches::SharedBranches> shared_branches_;  // may be null
   service::Prompts prompts_;
   ledger::SpendingElsewhere elsewhere_;
   ledger::Ledger ledger_;

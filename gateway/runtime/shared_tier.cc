@@ -118,6 +118,10 @@ Result<std::unique_ptr<SharedTier>> SharedTier::Open(const config::Config& confi
   tier->prompts_ = open_feed("prompts", kPromptRowsMax);
   tier->templates_ = open_feed("templates", kTemplateRowsMax);
   tier->sums_ = std::make_unique<store::shared::SharedSums>(*tier->client_, *keyring);
+  tier->conversations_ = std::make_unique<store::shared::SharedRows>(
+      store::shared::SharedRows::Options{
+          .time_to_live = std::chrono::seconds(config.store.prompts_retention_seconds)},
+      *tier->client_, *keyring);
   tier->admission_ = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
       .bytes_per_day = config.store.shared_write_budget_bytes, .burst_bytes_min = kBurstBytes});
   return tier;

@@ -1,6 +1,7 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
 // the KV blocks in it with the budget of writing them, the logs of sessions, their memories, the
-// feeds of what prompts begin with, the sums of what was used, and pins.
+// rows of what conversations have sent, the feeds of what prompts begin with, the sums of what was
+// used, and pins.
 #pragma once
 
 #include <memory>
@@ -15,6 +16,7 @@
 #include "store/shared/shared_feed.h"
 #include "store/shared/shared_logs.h"
 #include "store/shared/shared_map.h"
+#include "store/shared/shared_rows.h"
 #include "store/shared/shared_sums.h"
 
 namespace kvgate::runtime {
@@ -37,6 +39,8 @@ class SharedTier {
   store::shared::SharedFeed& templates() { return *templates_; }
   // What gateways have used of budgets and limits.
   store::shared::SharedSums& sums() { return *sums_; }
+  // What the requests of conversations have sent.
+  store::shared::SharedRows& conversations() { return *conversations_; }
   const std::shared_ptr<tier::WriteAdmission>& write_admission() const { return admission_; }
 
  private:
@@ -51,6 +55,7 @@ class SharedTier {
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
   std::unique_ptr<store::shared::SharedSums> sums_;
+  std::unique_ptr<store::shared::SharedRows> conversations_;
   std::shared_ptr<tier::WriteAdmission> admission_;
 };
 

@@ -63,11 +63,11 @@ bool IsSubscribed(std::string_view provider, std::string_view credential,
 // Carries the decisions of Prepare to the ledger's record.
 class Preparation final : public upstream::ExchangePreparation {
  public:
-  // `branches` may be null.
-  Preparation(prompt::Optimizer& optimizer, BranchStore* branches, prompt::Prepared prepared,
-              std::optional<CacheUse> cache)
+  Preparation(prompt::Optimizer& optimizer, const branches::KeptBranches& kept,
+              std::string_view tenant, prompt::Prepared prepared, std::optional<CacheUse> cache)
       : optimizer_(optimizer),
-        branches_(branches),
+        kept_(kept),
+        tenant_(tenant),
         prepared_(std::move(prepared)),
         cache_(std::move(cache)) {}
   // A request that never finished was never answered, so the optimizer forgets it.
@@ -75,8 +75,7 @@ class Preparation final : public upstream::ExchangePreparation {
   void Abandon() {
     if (std::exchange(told_, true)) return;
     optimizer_.Abandon(prepared_);
-    if (branches_ == nullptr || !prepared_.branch) return;
-    branches_->Withdraw(prepared_.branch->token, prepared_.before ? prepared_.before->token : 0);
+    kept_.Withdraw(tenant_, prepared_);
   }
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
@@ -94,7 +93,8 @@ class Preparation final : public upstream::ExchangePreparation {
 
  private:
   prompt::Optimizer& optimizer_;
-  BranchStore* const branches_;
+  const branches::KeptBranches kept_;
+  const std::string tenant_;
   const prompt::Prepared prepared_;
   const std::optional<CacheUse> cache_;
   std::vector<prompt::diagnose::SourceRun> runs_;
@@ -321,20 +321,14 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
     return result;
   }
   Count(prepared);
-  if (parts_.branches != nullptr && prepared.branch) {
-    result.write = parts_.branches->Stage({.tenant = args.tenant,
-                                           .branch = prepared.branch,
-                                           .before = prepared.before,
-                                           .keys = prepared.keys});
-  }
+  result.write = kept_.Keep(args.tenant, prepared);
   result.may_be_refused = prepared.MayBeRefused();
   result.holds = prepared.held_stale.has_value();
   result.conversation = ToHex(prepared.conversation.id);
   result.body = std::exchange(prepared.body, std::nullopt);
   result.headers = std::exchange(prepared.headers, {});
-  result.preparation =
-      std::make_shared<Preparation>(optimizer_, parts_.branches, std::move(prepared),
-                                    std::move(cache));
+  result.preparation = std::make_shared<Preparation>(optimizer_, kept_, args.tenant,
+                                                     std::move(prepared), std::move(cache));
   return result;
 }
 
@@ -351,11 +345,11 @@ void Prompts::NoteRefused(const upstream::ExchangePreparation& refused) {
 }
 
 std::function<void()> Prompts::RecallOf(const prompt::Prepared& prepared, std::string_view tenant) {
-  return [this, keys = prepared.recall, tenant = std::string(tenant)] {
-    for (const BranchStore::Recalled& conversation : parts_.branches->Recall(keys)) {
+  return [this, keys = prepared.recall, known = prepared.known, tenant = std::string(tenant)] {
+    kept_.Recall({.tenant = tenant, .keys = keys, .known = known}, [&](const auto& conversation) {
       optimizer_.Restore(
           {.tenant = tenant, .keys = conversation.keys, .branches = conversation.branches});
-    }
+    });
   };
 }
 
@@ -363,7 +357,7 @@ prompt::Optimizer::Options Prompts::WithPast(prompt::Optimizer::Options options,
                                              const Parts& parts) {
   static const prompt::history::NoPast kNothing;
   if (parts.branches != nullptr) {
-    options.past = parts.branches;
+    options.past = branches::KeptBranches(parts.branches, parts.shared).past();
   } else if (parts.must_keep) {
     options.past = &kNothing;
   }
@@ -608,16 +602,16 @@ struct Prompts::Explanation::Read {
 
 Prompts::Explanation Prompts::BeginExplanation(const Args& args) const {
   Explanation explanation;
-  if (parts_.branches != nullptr) {
+  if (kept_.is_kept()) {
     const Branches none;
     prompt::OptimizeArgs asked = ArgsOf(args);
     asked.read = &none;
     const prompt::Prepared prepared = optimizer_.DryRun(asked);
     if (!prepared.recall.empty()) {
       explanation.read_ = std::make_shared<Explanation::Read>();
-      explanation.recall = [&store = *parts_.branches, keys = prepared.recall,
-                            read = explanation.read_] {
-        Branches branches = store.Peek(keys);
+      explanation.recall = [kept = kept_, keys = prepared.recall, known = prepared.known,
+                            tenant = std::string(args.tenant), read = explanation.read_] {
+        Branches branches = kept.Peek({.tenant = tenant, .keys = keys, .known = known});
         const std::lock_guard lock(read->mutex);
         read->branches = std::move(branches);
       };

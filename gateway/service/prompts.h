@@ -23,7 +23,7 @@
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/request_layout.h"
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/kept_branches.h"
 #include "gateway/service/explicit_cache/explicit_caching.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
@@ -53,9 +53,10 @@ config::UpstreamConfig LocalUpstream(const config::EngineConfig& engine);
 
 class Prompts {
  public:
-  // What prompts are kept in and counted by. Both may be null, and must outlive it.
+  // What prompts are kept in and counted by. All may be null, and must outlive it.
   struct Parts {
-    BranchStore* branches = nullptr;
+    branches::BranchStore* branches = nullptr;
+    branches::SharedBranches* shared = nullptr;  // in front of `branches`
     metrics::PromptMetrics* metrics = nullptr;
     // Without `branches`, new conversations go out as received, because a restart would forget what
     // was changed in them.
@@ -64,6 +65,7 @@ class Prompts {
   explicit Prompts(const prompt::Optimizer::Options& options) : Prompts(options, Parts{}) {}
   Prompts(const prompt::Optimizer::Options& options, const Parts& parts)
       : parts_(parts),
+        kept_(parts.branches, parts.shared),
         optimizer_(WithPast(options, parts)),
         explicit_caching_(options.prices, parts.metrics) {}
 
@@ -84,7 +86,7 @@ class Prompts {
     bool is_fixed = false;                       // nothing of this request may be changed
     // The upstream has refused what was added: see OptimizeArgs; no explicit cache is named either.
     bool no_system_turn = false;
-    bool begins_anew = false;                    // see OptimizeArgs
+    bool begins_anew = false;  // see OptimizeArgs
   };
   using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.
@@ -119,7 +121,7 @@ class Prompts {
     // Prepare again with `is_recalled`, whether it has ended or not. It owns what it uses.
     std::function<void()> recall;
     // What has to be on disk before the request goes out, or as long as it may wait for that.
-    std::optional<BranchStore::Write> write;
+    std::optional<branches::BranchStore::Write> write;
     // If the upstream refuses the request, it may take one prepared with `no_system_turn`.
     bool may_be_refused = false;  // with a 400
     bool names_cache = false;     // with a 400, a 403 or a 404
@@ -134,9 +136,9 @@ class Prompts {
   void NoteRefused(const upstream::ExchangePreparation& refused);
 
   // Stores a write; waits for the disk.
-  void Commit(const BranchStore::Write& write) { parts_.branches->Commit(write); }
+  void Commit(const branches::BranchStore::Write& write) { parts_.branches->Commit(write); }
   // As BranchStore::GoOut.
-  void GoOut(const BranchStore::Write& write) { parts_.branches->GoOut(write); }
+  void GoOut(const branches::BranchStore::Write& write) { parts_.branches->GoOut(write); }
   // Takes time with what is new in the body. Returns kInvalidArgument if the caller's key limits
   // answers and this request cannot be limited. REQUIRES: HasAnswer(endpoint).
   Result<Prompt> Prepare(const Args& args);
@@ -202,6 +204,7 @@ class Prompts {
   std::function<void()> RecallOf(const prompt::Prepared& prepared, std::string_view tenant);
 
   const Parts parts_;
+  const branches::KeptBranches kept_;
   prompt::Optimizer optimizer_;
   explicit_cache::ExplicitCaching explicit_caching_;
   prompt::diagnose::SlotSavings savings_;

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/memory_fence.h"
 #include "base/utf8.h"
-#include "gateway/service/branch_format.h"
+#include "gateway/service/branches/branch_format.h"
 #include "store/directory_migration.h"
 #include "store/file/byte_codec.h"
 #include "store/file/sealed_kinds.h"
@@ -56,7 +56,7 @@ std::string RowKey(const Keyring& ring, const Identity& model) {
 }
 
 void AppendTemplate(std::string& out, const Template& it) {
-  AppendSlot(out, *it.slot);
+  branches::AppendSlot(out, *it.slot);
   store::file::AppendValue(out, static_cast<uint8_t>(it.is_slot));
   const std::string_view pattern = it.pattern;
   const size_t end = Utf8CutBefore(pattern, std::min(pattern.size(), kPatternBytesMax));
@@ -69,7 +69,7 @@ void AppendTemplate(std::string& out, const Template& it) {
 }
 
 std::optional<Template> TakeTemplate(ByteReader& reader) {
-  std::optional<Slot> slot = TakeSlot(reader);
+  std::optional<Slot> slot = branches::TakeSlot(reader);
   if (!slot || slot->id == 0) return std::nullopt;
   Template it;
   it.slot = std::make_shared<const Slot>(std::move(*slot));

@@ -16,8 +16,8 @@ constexpr size_t kBranchesMax = 48;
 // Of the branches that a line went on from, the newest are all kept: a helper of so many calls
 // leaves its caller exactly where it waits.
 constexpr uint32_t kAgesKept = 16;
-// Eight keys of its own, as many as a store keeps (gateway/service/branch_index), and its agent's:
-// a conversation has to be found under all keys under which it was recalled.
+// Eight keys of its own, as many as a store keeps (gateway/service/branches/branch_index), and its
+// agent's: a conversation has to be found under all keys under which it was recalled.
 constexpr size_t kAliasesMax = 10;
 // The newest conversations that are found under one alias, such as one first turn.
 constexpr size_t kConversationsMax = 32;
@@ -70,6 +70,25 @@ void ConversationMemory::Remember(const Commit& commit) {
   AddLocked(conversation, commit, dropped);
   AddKinLocked(place, *commit.branch);
   while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
+}
+
+void ConversationMemory::Restore(const Restored& restored) {
+  std::unordered_map<uint64_t, std::shared_ptr<const Branch>> by_token;
+  for (const auto& branch : Find(restored.keys)) by_token.emplace(branch->token, branch);
+  for (auto branch = restored.branches.rbegin(); branch != restored.branches.rend(); ++branch) {
+    if (!by_token.emplace((*branch)->token, *branch).second) continue;
+    const auto before = by_token.find((*branch)->before);
+    Remember({.tenant = restored.tenant,
+              .conversation = restored.keys.front(),
+              .aliases = restored.keys.subspan(1),
+              .branch = *branch,
+              .replaced = before == by_token.end() ? nullptr : before->second});
+  }
+  // Of a conversation whose branches are all known, those who keep it may know more names.
+  const std::lock_guard lock(mutex_);
+  const auto found = by_id_.find(restored.keys.front());
+  if (found == by_id_.end()) return;
+  for (const Identity& alias : restored.keys.subspan(1)) AddAliasLocked(found->second, alias);
 }
 
 // The oldest one that a line has gone on from. The newest of each line stay, because a store that

@@ -37,6 +37,13 @@ class ConversationMemory {
     std::shared_ptr<const Branch> replaced = {};  // the branch that it continues whole; may be null
   };
   void Remember(const Commit& commit);
+  // Adds branches that are not known, and lets the conversation be found under all of the keys.
+  struct Restored {
+    parse::Identity tenant = {};
+    std::span<const parse::Identity> keys;              // its own first
+    std::span<const std::shared_ptr<Branch>> branches;  // newest first
+  };
+  void Restore(const Restored& restored);
   // Removes a `branch` that was not sent after all; if `before` is given, it takes the place again.
   void Withdraw(const parse::Identity& conversation, const std::shared_ptr<Branch>& branch,
                 const std::shared_ptr<const Branch>& before);

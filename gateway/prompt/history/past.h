@@ -1,6 +1,7 @@
-// Past answers for conversations that are not in memory: those of an earlier process, and those
-// that memory had no room for. What it keeps is read by its owner (gateway/service/branch_store);
-// the Optimizer only asks. Implementations are thread-safe and do not wait for a disk.
+// Past answers for conversations that are not in memory: those of an earlier process, those that
+// memory had no room for, and those of other gateways. What it keeps is read by its owner
+// (gateway/service/branches); the Optimizer only asks. Implementations are thread-safe and do not
+// wait for a disk.
 #pragma once
 
 #include <memory>
@@ -15,14 +16,16 @@ class Past {
  public:
   enum class Standing : uint8_t {
     kUnknown,  // nothing was sent, or it went out as received
-    kKept,     // branches are kept that are not among the known ones, and can be read
-    kLost,     // what was sent may differ from what was received, and is not known any more
+    // Branches are kept that are not among the known ones, or may be, and can be read.
+    kKept,
+    kLost,  // what was sent may differ from what was received, and is not known any more
   };
   virtual ~Past() = default;
 
   struct Question {
     std::span<const parse::Identity> keys;                 // of the conversation; see Recognition
     std::span<const std::shared_ptr<const Branch>> known;  // its branches that are in memory
+    bool may_ask = false;  // others can still be asked what they know
   };
   virtual Standing Find(const Question& question) const = 0;
   // Returns false if what a new conversation sends could not be kept: it then goes out as received,

@@ -650,4 +650,8 @@ Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std
   return ChooseNamed(branches, now);
 }
 
+bool IsNext(const Chosen& chosen, const parse::RequestLayout& layout) {
+  return chosen.extends && Follows(*chosen.branch, layout);
+}
+
 }  // namespace kvgate::prompt::history

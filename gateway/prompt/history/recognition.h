@@ -53,4 +53,8 @@ struct Chosen {
 Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, std::string_view body,
                     const parse::RequestLayout& layout, const Recognition& recognition);
 
+// Returns true if the request extends the branch by at most the answer to its last request. With
+// more of them it has gone on where nobody here has seen it.
+bool IsNext(const Chosen& chosen, const parse::RequestLayout& layout);
+
 }  // namespace kvgate::prompt::history

@@ -138,4 +138,25 @@ Rewrite RewriteOf(const Branch& before, const Branch& now) {
   return ClientExtends(before, now) ? Rewrite::kGateway : Rewrite::kClient;
 }
 
+std::vector<uint64_t> TokensWithin(const Branch* branch,
+                                   std::span<const std::shared_ptr<const Branch>> others) {
+  std::vector<uint64_t> tokens;
+  if (branch == nullptr || !branch->is_restored) return tokens;
+  const SentSegments& all = branch->request.segments;
+  std::vector<const Branch*> within;
+  for (const auto& other : others) {
+    const SentSegments& its = other->request.segments;
+    if (other->token == branch->token || its.size() > all.size()) continue;
+    const bool is_within =
+        std::equal(its.begin(), its.end(), all.begin(),
+                   [](const auto& a, const auto& b) { return a.sent_raw == b.sent_raw; });
+    if (is_within) within.push_back(other.get());
+  }
+  std::stable_sort(within.begin(), within.end(), [](const Branch* a, const Branch* b) {
+    return a->request.segments.size() > b->request.segments.size();
+  });
+  for (const Branch* other : within) tokens.push_back(other->token);
+  return tokens;
+}
+
 }  // namespace kvgate::prompt::history

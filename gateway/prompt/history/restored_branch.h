@@ -3,8 +3,11 @@
 // Pure; any thread may call these functions.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/parse/request_layout.h"
@@ -36,5 +39,11 @@ enum class Rewrite : uint8_t {
   kGateway,  // its caller only added; the gateway is at fault
 };
 Rewrite RewriteOf(const Branch& before, const Branch& now);
+
+// Returns the tokens of those among the others all of whose segments a restored branch has, in the
+// bytes that were sent, longest first: another gateway may have gone on from any of them. None if
+// `branch` is null or was not restored.
+std::vector<uint64_t> TokensWithin(const Branch* branch,
+                                   std::span<const std::shared_ptr<const Branch>> others);
 
 }  // namespace kvgate::prompt::history

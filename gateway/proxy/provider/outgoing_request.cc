@@ -246,7 +246,7 @@ Task<Result<service::Prompts::Prompt>> OutgoingRequest::Prepare(service::Prompts
 
 Task<void> OutgoingRequest::Keep(service::Prompts& prompts) {
   if (!prompt_.write) co_return;
-  const service::BranchStore::Write write = *std::exchange(prompt_.write, std::nullopt);
+  const service::branches::BranchStore::Write write = *std::exchange(prompt_.write, std::nullopt);
   work::WorkRunner& runner = args_.request.work();
   std::function<void()> commit = [&prompts, write] { prompts.Commit(write); };
   // If it is not posted, it is not done either.

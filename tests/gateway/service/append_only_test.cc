@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 #include "gateway/service/prompts.h"
 #include "tests/gateway/prompt/conversations.h"
 #include "tests/store/memory_meta_store.h"
@@ -22,6 +22,7 @@
 namespace kvgate::service {
 namespace {
 
+using branches::BranchStore;
 using dialect::form::Endpoint;
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -90,7 +91,7 @@ class Gateway {
     return metrics_.prefix_rewrites.With({cause}).value();
   }
   uint64_t num_lost() const { return metrics_.requests_with_lost_state.value(); }
-  BranchStore& branches() { return *branches_; }
+  branches::BranchStore& branches() { return *branches_; }
 
   std::string mode = "stabilize";
   std::vector<std::string> rules_off;

@@ -16,13 +16,14 @@
 #include <string>
 #include <vector>
 
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 #include "tests/gateway/prompt/traffic_run.h"
 #include "tests/store/memory_meta_store.h"
 
 namespace kvgate::service {
 namespace {
 
+using branches::BranchStore;
 using dialect::form::Endpoint;
 using prompt::Mode;
 using prompt::OptimizeArgs;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 #include "gateway/service/completion_start.h"
 #include "gateway/service/prompts.h"
 #include "tests/gateway/service/kept_responses.h"
@@ -122,7 +122,7 @@ class PreparedGateway {
           turns(OpenTurns(meta)),
           gateway({}, nullptr, turns.get(), &prompts, &ledger) {}
 
-    service::BranchStore branches;
+    service::branches::BranchStore branches;
     service::Prompts prompts;
     ledger::Ledger ledger;
     std::unique_ptr<store::meta::TurnStore> turns;

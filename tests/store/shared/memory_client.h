@@ -55,11 +55,13 @@ class MemoryClient final : public remote::RespClient {
   std::atomic<bool> loses_answers{false};  // carries out, and then fails
   std::atomic<bool> repeats{false};        // carries out each command twice
   std::string refused;                     // the name of a command that is not allowed
+  std::atomic<int> num_begun{0};           // calls, those that wait for the server included
 
   Result<std::vector<remote::RespReply>> Call(std::span<const remote::RespCommand> commands,
                                               TimePoint) override {
     const auto down = MakeError(ErrorCode::kUnavailable, "memory_client", "it is down");
     if (is_down) return down;
+    ++num_begun;
     const std::lock_guard lock(server_.mutex);
     std::vector<remote::RespReply> replies;
     for (const remote::RespCommand& command : commands) {
@@ -99,6 +101,9 @@ class MemoryClient final : public remote::RespClient {
     }
     if (words[0] == "EVAL") return Evaluate(words);
     if (words[0].starts_with("X")) return AnswerStream(words);
+    if (words[0].starts_with("RPUSH") || words[0] == "LRANGE" || server_.lists.contains(words[1])) {
+      return AnswerOfList(words);
+    }
     if (words[0].starts_with("H") || server_.hashes.contains(words[1])) {
       return AnswerOfHash(words);
     }
@@ -144,6 +149,23 @@ class MemoryClient final : public remote::RespClient {
     }
     return entries;
   }
+  remote::RespReply AnswerOfList(const Words& words) {
+    if (words[0] == "DEL") {
+      return Integer(static_cast<int64_t>(server_.lists.erase(std::string(words[1]))));
+    }
+    if (words[0] == "RPUSHX" && !server_.lists.contains(words[1])) return Integer(0);
+    if (words[0].starts_with("RPUSH") && is_full) return Refusal("OOM command not allowed");
+    std::vector<std::string>& list = server_.lists[std::string(words[1])];
+    if (words[0] == "EXPIRE") return Integer(1);
+    if (words[0].starts_with("RPUSH")) {
+      list.emplace_back(words[2]);
+      return Integer(static_cast<int64_t>(list.size()));
+    }
+    EXPECT_EQ(words[0], "LRANGE");
+    remote::RespReply all{.kind = remote::RespReply::Kind::kArray};
+    for (const std::string& item : list) all.items.push_back(Text(item));
+    return all;
+  }
   remote::RespReply AnswerOfHash(const Words& words) {
     if (words[0] == "EXPIRE") {
       server_.times_to_live[std::string(words[1])] = words[2];
@@ -157,6 +179,9 @@ class MemoryClient final : public remote::RespClient {
     }
     if (words[0] == "HDEL") {
       return Integer(server_.hashes[std::string(words[1])].erase(std::string(words[2])) ? 1 : 0);
+    }
+    if (words[0] == "HLEN") {
+      return Integer(static_cast<int64_t>(server_.hashes[std::string(words[1])].size()));
     }
     EXPECT_EQ(words[0], "HGETALL");
     remote::RespReply all{.kind = remote::RespReply::Kind::kArray};

@@ -57,6 +57,24 @@ TEST(ConversationMemory, AFirstRequestThatIsGoneOnFromStaysForItsHelpersCaller) 
   EXPECT_EQ(memory.Find(keys), ConversationMemory::Branches{first});
 }
 
+TEST(ConversationMemory, WhatIsRestoredIsFoundUnderAllOfItsNames) {
+  ConversationMemory memory(1 << 20);
+  const auto known = BranchOf(10);
+  known->token = 1;
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = known});
+  const std::vector<Identity> keys = {Key(1), Key(2)};
+  const std::vector<std::shared_ptr<Branch>> same = {known};
+  memory.Restore({.keys = keys, .branches = same});
+  EXPECT_EQ(memory.Find(std::vector<Identity>{Key(2)}), ConversationMemory::Branches{known});
+  const auto other = BranchOf(10);
+  other->token = 2;
+  other->before = 1;
+  const std::vector<std::shared_ptr<Branch>> both = {other, known};
+  memory.Restore({.keys = keys, .branches = both});
+  EXPECT_EQ(memory.Find(std::vector<Identity>{Key(2)}),
+            (ConversationMemory::Branches{other, known}));
+}
+
 // A session that leaves out its oldest turns again and again has a line for each of its windows.
 TEST(ConversationMemory, TheNewestOfEachLineStaysHoweverLongTheLines) {
   ConversationMemory memory(1 << 20);

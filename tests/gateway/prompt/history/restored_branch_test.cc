@@ -140,5 +140,25 @@ TEST(RestoredBranchTest, ARewriteIsTheClientsUnlessItOnlyAdded) {
   EXPECT_EQ(RewriteOf(before, held), Rewrite::kNone);
 }
 
+TEST(RestoredBranchTest, WhatWentOnElsewhereHasAllOfWhatItWentOnFrom) {
+  const auto sent = [](uint64_t token, const std::vector<uint64_t>& texts) {
+    auto branch = std::make_shared<Branch>();
+    branch->token = token;
+    for (const uint64_t text : texts) {
+      SentSegment segment;
+      segment.sent_raw = {text, text};
+      branch->request.segments.push_back(std::move(segment));
+    }
+    return branch;
+  };
+  const auto now = sent(1, {1, 2, 3});
+  const std::vector<std::shared_ptr<const Branch>> others = {
+      sent(2, {1}), sent(3, {1, 2}), sent(4, {1, 3}), sent(5, {1, 2, 3, 4}), now};
+  EXPECT_TRUE(TokensWithin(now.get(), others).empty()) << "it was sent here";
+  now->is_restored = true;
+  EXPECT_EQ(TokensWithin(now.get(), others), (std::vector<uint64_t>{3, 2}));
+  EXPECT_TRUE(TokensWithin(nullptr, others).empty());
+}
+
 }  // namespace
 }  // namespace kvgate::prompt::history

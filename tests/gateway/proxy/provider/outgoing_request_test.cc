@@ -227,7 +227,7 @@ constexpr auto kPrefixes = store::meta::MetaTable::kPrefixes;
 
 TEST(OutgoingRequestTest, WhatGoesOutIsOnTheDiskBeforeIt) {
   store::MemoryMetaStore meta;
-  service::BranchStore branches({.meta = meta});
+  service::branches::BranchStore branches({.meta = meta});
   service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
   AskedUpstream asked({.request = {.body = AgentBody()}, .prompts = &prompts});
   ASSERT_TRUE(asked.Build());
@@ -237,7 +237,7 @@ TEST(OutgoingRequestTest, WhatGoesOutIsOnTheDiskBeforeIt) {
 
 TEST(OutgoingRequestTest, ADiskThatDoesNotAnswerHoldsNothingUp) {
   store::MemoryMetaStore meta;
-  service::BranchStore branches({.meta = meta});
+  service::branches::BranchStore branches({.meta = meta});
   service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
   AskedUpstream asked({.request = {.body = AgentBody()}, .prompts = &prompts});
   meta.holds = true;
@@ -252,14 +252,14 @@ TEST(OutgoingRequestTest, WhatAnEarlierProcessSentIsReadBeforeTheConversationGoe
   store::MemoryMetaStore meta;
   const std::string first = AgentBody();
   {
-    service::BranchStore branches({.meta = meta});
+    service::branches::BranchStore branches({.meta = meta});
     service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
     AskedUpstream asked({.request = {.body = first}, .prompts = &prompts});
     ASSERT_TRUE(asked.Build());
     meta.refuses = true;  // the process ends before it can take the request back
   }
   meta.refuses = false;
-  service::BranchStore branches({.meta = meta});
+  service::branches::BranchStore branches({.meta = meta});
   ASSERT_EQ(branches.stats().num_branches, 1U);
   service::Prompts prompts(prompt::Optimizer::Options{}, {.branches = &branches});
   const std::string more =

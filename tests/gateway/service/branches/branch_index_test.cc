@@ -1,4 +1,4 @@
-#include "gateway/service/branch_index.h"
+#include "gateway/service/branches/branch_index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 namespace {
 
 using prompt::parse::Identity;
@@ -159,4 +159,4 @@ TEST_F(BranchIndexTest, TheOldestMarksGoFirst) {
 }
 
 }  // namespace
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

@@ -1,4 +1,4 @@
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "tests/store/memory_meta_store.h"
 #include "tests/wait_until.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 namespace {
 
 using prompt::history::Branch;
@@ -512,5 +512,29 @@ TEST_F(BranchStoreTest, RowsOfAnOlderSecretAreSealedAnew) {
   EXPECT_NE(**meta_.Get(MetaTable::kPrefixes, key), before);
 }
 
+TEST_F(BranchStoreTest, ABranchThatWentOnElsewhereGoesOnInItsPlace) {
+  auto store = Open();
+  const auto first = Next(nullptr, "a");
+  Keep(*store, first);
+  // Another gateway has gone on from it, and what it sent was restored here.
+  const auto elsewhere = Next(first, "b");
+  const auto keep = [&](Identity conversation, std::vector<uint64_t> instead) {
+    const auto write = store->Stage({.tenant = "t",
+                                     .branch = Next(elsewhere, "c"),
+                                     .before = elsewhere,
+                                     .keys = {conversation},
+                                     .instead = std::move(instead)});
+    ASSERT_TRUE(write);
+    store->Commit(*write);
+  };
+  keep(kTwo, {first->token});
+  EXPECT_EQ(store->stats().num_branches, 2U) << "it is another conversation";
+  keep(kOne, {elsewhere->token, first->token});
+  EXPECT_EQ(store->stats().num_branches, 2U);
+  store = nullptr;
+  store = Open();
+  EXPECT_EQ(TextsOf(*store), (std::vector<std::string>{"a", "b", "c"}));
+}
+
 }  // namespace
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

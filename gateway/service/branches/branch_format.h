@@ -20,7 +20,7 @@
 #include "gateway/prompt/templates/slot_set.h"
 #include "store/file/byte_codec.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 // Bytes that a row refers to.
 struct KeptBytes {
@@ -79,4 +79,4 @@ Result<void> ReadBranchRow(std::string_view body, ReadBranch& read);
 void AppendSlot(std::string& out, const prompt::templates::Slot& slot);
 std::optional<prompt::templates::Slot> TakeSlot(store::file::ByteReader& reader);
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

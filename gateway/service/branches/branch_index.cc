@@ -1,11 +1,11 @@
-#include "gateway/service/branch_index.h"
+#include "gateway/service/branches/branch_index.h"
 
 #include <algorithm>
 
 #include "base/digest.h"
 #include "store/file/byte_codec.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 using prompt::parse::Identity;
 using store::file::AppendBigEndian;
@@ -295,4 +295,4 @@ bool BranchIndex::IsMarked(std::span<const Identity> keys) const {
   });
 }
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

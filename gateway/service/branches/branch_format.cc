@@ -1,4 +1,4 @@
-#include "gateway/service/branch_format.h"
+#include "gateway/service/branches/branch_format.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "store/file/byte_codec.h"
 #include "store/file/sealed_kinds.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 using prompt::history::Branch;
 using prompt::history::CallerForm;
@@ -687,4 +687,4 @@ std::optional<Slot> TakeSlot(ByteReader& reader) {
   return reader.ok() ? std::optional(std::move(slot)) : std::nullopt;
 }
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

@@ -23,16 +23,16 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "gateway/metrics/registry.h"
 #include "gateway/prompt/history/past.h"
-#include "gateway/service/branch_format.h"
-#include "gateway/service/branch_index.h"
+#include "gateway/service/branches/branch_format.h"
+#include "gateway/service/branches/branch_index.h"
+#include "gateway/service/branches/branch_reader.h"
 #include "store/meta/meta_store.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 class BranchStore final : public prompt::history::Past {
  public:
@@ -67,6 +67,7 @@ class BranchStore final : public prompt::history::Past {
     std::shared_ptr<const prompt::history::Branch> branch;
     std::shared_ptr<const prompt::history::Branch> before;  // that it continues whole; may be null
     std::vector<prompt::parse::Identity> keys;              // of the conversation, its own first
+    std::vector<uint64_t> instead = {};                     // as prompt::Prepared::instead
   };
   // Returns nullopt if it adds nothing.
   std::optional<Write> Stage(const StageArgs& args);
@@ -77,13 +78,7 @@ class BranchStore final : public prompt::history::Past {
   // The request of the token was not sent after all; its branch goes on from `before` (0: none).
   void Withdraw(uint64_t token, uint64_t before);
 
-  // A conversation.
-  struct Recalled {
-    std::vector<prompt::parse::Identity> keys;  // its own first
-    // Newest first, those among them that others went on from: a helper begins where its caller
-    // waits, and goes on in the caller's rows.
-    std::vector<std::shared_ptr<prompt::history::Branch>> branches;
-  };
+  using Recalled = branches::Recalled;
   // Waits for the disk. Reads the branches of all conversations that are found under any of the
   // keys; one that cannot be read counts as lost.
   std::vector<Recalled> Recall(std::span<const prompt::parse::Identity> keys);
@@ -103,9 +98,6 @@ class BranchStore final : public prompt::history::Past {
  private:
   struct Loading;
   struct Placed;
-  // Bytes that rows refer to; null: they are there no more.
-  using KeptTexts = std::unordered_map<prompt::parse::Identity, std::shared_ptr<const std::string>>;
-
   void Load();
   void Forget();
   void LoadRow(std::string_view key, std::string_view value, Loading& loading);
@@ -115,11 +107,10 @@ class BranchStore final : public prompt::history::Past {
   void Run();
   void WriteCollected();
   std::vector<Placed> PlacesOf(std::span<const prompt::parse::Identity> keys) const;
-  // Returns the branch and the newest of those that it went on from, newest first. Fails if the
-  // branch cannot be read, or not whole.
-  Result<std::vector<std::shared_ptr<prompt::history::Branch>>> Read(const Placed& placed) const;
+  Result<BranchLine> Read(const Placed& placed) const;
   Result<std::vector<std::string>> ReadRows(const Placed& placed) const;
-  Result<void> ReadTexts(const Placed& placed, const ReadBranch& read, KeptTexts& texts) const;
+  Result<void> ReadTexts(const Placed& placed, std::span<const prompt::parse::Identity> ids,
+                         KeptTexts& texts) const;
   void LoseLocked(std::string_view why);
   int64_t NowUs() const;
   int64_t OldestUs() const;
@@ -137,4 +128,4 @@ class BranchStore final : public prompt::history::Past {
   std::thread thread_;  // declared last, so that it starts when all other members exist
 };
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

@@ -21,7 +21,7 @@
 #include "gateway/prompt/parse/segment.h"
 #include "store/meta/meta_store.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 // Names in keys of rows are derived from secrets, so that the disk shows no tenant and no text.
 inline constexpr size_t kBranchNameBytes = 16;
@@ -142,4 +142,4 @@ class BranchIndex {
   std::vector<store::meta::MetaWrite> writes_;
 };
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

@@ -1,4 +1,4 @@
-#include "gateway/service/branch_store.h"
+#include "gateway/service/branches/branch_store.h"
 
 #include <algorithm>
 #include <iterator>
@@ -15,7 +15,7 @@
 #include "store/file/byte_codec.h"
 #include "store/file/sealed_kinds.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 
 using prompt::history::Branch;
 using prompt::parse::Identity;
@@ -34,9 +34,6 @@ constexpr std::string_view kGapKey = "G";
 constexpr std::string_view kProbeKey = "P";
 // A branch of that many rows is written whole with the next one.
 constexpr uint64_t kRowsMax = 64;
-// The requests of a branch that are recalled, its last one among them. Their rows are beside each
-// other, but each takes time and memory.
-constexpr size_t kRowsRecalled = 17;
 
 // The parts of a row's key.
 struct RowPlace {
@@ -61,60 +58,8 @@ std::string ContentName(const Keyring& ring, const std::string& tenant, const Id
   return BranchName(ring, "branches.bytes", of);
 }
 
-std::vector<Identity> RefersTo(const ReadBranch& read) {
-  std::vector<Identity> ids;
-  for (const ReadBranch::Segment& segment : read.segments) {
-    if (segment.sent_bytes) ids.push_back(*segment.sent_bytes);
-    if (segment.caller_bytes) ids.push_back(*segment.caller_bytes);
-  }
-  return ids;
-}
-
 std::vector<Identity> KinOf(const Branch& branch) {
   return branch.first_turn ? branch.first_turn->kin : std::vector<Identity>();
-}
-
-bool WasSentLater(const std::shared_ptr<Branch>& a, const std::shared_ptr<Branch>& b) {
-  return a->request.time_us > b->request.time_us;
-}
-
-// A branch as one of its rows left it.
-struct Sent {
-  std::shared_ptr<Branch> branch;
-  bool has_bytes = true;  // none of those that it refers to is missing
-};
-
-// Returns what the rows read so far say; `before` is what those before the last one said.
-Sent SentBy(const ReadBranch& read, const Branch* before,
-            const std::unordered_map<Identity, std::shared_ptr<const std::string>>& texts) {
-  Sent sent{.branch = std::make_shared<Branch>(read.branch)};
-  Branch& branch = *sent.branch;
-  const auto fill = [&](const std::optional<Identity>& id, std::shared_ptr<const std::string>& to) {
-    if (id) to = texts.at(*id);
-    sent.has_bytes = sent.has_bytes && (!id || to != nullptr);
-  };
-  prompt::history::SentSegments& segments = branch.request.segments;
-  for (size_t i = 0; i < read.segments.size();) {
-    const bool is_shared = before != nullptr && i + segments.kChunkSize <= read.num_equal &&
-                           segments.CanShare(before->request.segments);
-    if (is_shared) {
-      segments.Share(before->request.segments);
-      branch.forms.Share(before->forms);
-      i = segments.size();
-      continue;
-    }
-    ReadBranch::Segment segment = read.segments[i++];
-    fill(segment.sent_bytes, segment.sent.bytes);
-    fill(segment.caller_bytes, segment.form.caller);
-    const auto size_of = [](const auto& text) { return text ? text->size() : 0; };
-    const size_t sent_bytes = sizeof(segment.sent) + size_of(segment.sent.bytes);
-    const size_t form_bytes = sizeof(segment.form) + size_of(segment.form.caller);
-    segments.push_back(std::move(segment.sent), sent_bytes);
-    branch.forms.push_back(std::move(segment.form), form_bytes);
-  }
-  branch.bytes = sizeof(Branch) + segments.num_bytes() + branch.forms.num_bytes();
-  branch.finished = true;
-  return sent;
 }
 
 }  // namespace
@@ -248,6 +193,11 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
   {
     const std::lock_guard lock(mutex_);
     if (args.before) branch = index_.FindHead(args.before->token);
+    for (size_t i = 0; branch == nullptr && i < args.instead.size(); ++i) {
+      branch = index_.FindHead(args.instead[i]);
+      if (branch != nullptr && branch->keys.front() != args.keys.front()) branch = nullptr;
+      if (branch != nullptr) branch->needs_whole = true;
+    }
     is_new = branch == nullptr;
     if (is_new) {
       branch = std::make_shared<StoredBranch>();
@@ -400,10 +350,10 @@ Result<std::vector<std::string>> BranchStore::ReadRows(const Placed& placed) con
 }
 
 // Adds the bytes that were read to the others; null where there are none any more.
-Result<void> BranchStore::ReadTexts(const Placed& placed, const ReadBranch& read,
+Result<void> BranchStore::ReadTexts(const Placed& placed, std::span<const Identity> ids,
                                     KeptTexts& texts) const {
   const Keyring& ring = options_.meta.keyring();
-  for (const Identity& id : RefersTo(read)) {
+  for (const Identity& id : ids) {
     if (texts.contains(id)) continue;
     std::string key;
     {
@@ -421,23 +371,11 @@ Result<void> BranchStore::ReadTexts(const Placed& placed, const ReadBranch& read
   return {};
 }
 
-Result<std::vector<std::shared_ptr<Branch>>> BranchStore::Read(const Placed& placed) const {
+Result<BranchLine> BranchStore::Read(const Placed& placed) const {
   KVGATE_TRY(const std::vector<std::string> rows, ReadRows(placed));
-  ReadBranch read;
-  KeptTexts texts;
-  Sent last;
-  std::vector<std::shared_ptr<Branch>> branches;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    KVGATE_TRY_VOID(ReadBranchRow(rows[i], read));
-    if (!read.is_whole || rows.size() - i > kRowsRecalled) continue;
-    KVGATE_TRY_VOID(ReadTexts(placed, read, texts));
-    last = SentBy(read, last.branch.get(), texts);
-    if (last.has_bytes) branches.push_back(last.branch);
-  }
-  if (!read.is_whole) return store::file::Damaged(kBranchKind, "rows are missing");
-  if (!last.has_bytes) return store::file::Damaged(kBranchBytesKind, "they are missing");
-  std::reverse(branches.begin(), branches.end());
-  return branches;
+  return ReadBranchLine(rows, [&](std::span<const Identity> ids, KeptTexts& texts) {
+    return ReadTexts(placed, ids, texts);
+  });
 }
 
 std::vector<BranchStore::Placed> BranchStore::PlacesOf(std::span<const Identity> keys) const {
@@ -452,54 +390,39 @@ std::vector<BranchStore::Placed> BranchStore::PlacesOf(std::span<const Identity>
 std::vector<std::shared_ptr<Branch>> BranchStore::Peek(std::span<const Identity> keys) const {
   std::vector<std::shared_ptr<Branch>> all;
   for (const Placed& one : PlacesOf(keys)) {
-    Result<std::vector<std::shared_ptr<Branch>>> branches = Read(one);
-    if (!branches) continue;
+    Result<BranchLine> line = Read(one);
+    if (!line) continue;
     const std::lock_guard lock(mutex_);
-    for (std::shared_ptr<Branch>& branch : *branches) {
+    for (std::shared_ptr<Branch>& branch : line->branches) {
       branch->conversation = one.branch->keys.front();
       all.push_back(std::move(branch));
     }
   }
-  std::stable_sort(all.begin(), all.end(), WasSentLater);
+  SortNewestFirst(all);
   return all;
 }
 
 std::vector<BranchStore::Recalled> BranchStore::Recall(std::span<const Identity> keys) {
   std::vector<Recalled> recalled;
   for (const Placed& one : PlacesOf(keys)) {
-    Result<std::vector<std::shared_ptr<Branch>>> branches = Read(one);
+    Result<BranchLine> line = Read(one);
     const std::lock_guard lock(mutex_);
-    if (branches) {
+    if (line) {
       ++stats_.num_recalled;
-      const Identity& own = one.branch->keys.front();
-      auto conversation =
-          std::find_if(recalled.begin(), recalled.end(),
-                       [&](const Recalled& other) { return other.keys.front() == own; });
-      if (conversation == recalled.end()) {
-        conversation = recalled.insert(recalled.end(), Recalled{one.branch->keys, {}});
-      }
-      // Each branch has keys of its own; memory has to find the conversation under those asked for.
-      for (const Identity& key : one.branch->keys) {
-        const bool is_new = std::ranges::count(conversation->keys, key) == 0;
-        if (is_new && std::ranges::count(keys, key) > 0) conversation->keys.push_back(key);
-      }
-      for (std::shared_ptr<Branch>& branch : *branches) {
-        branch->conversation = own;
-        conversation->branches.push_back(std::move(branch));
-      }
+      // What memory knows of its keys may be more than its rows say.
+      line->keys = one.branch->keys;
+      AddLine(*std::move(line), keys, recalled);
       continue;
     }
     ++stats_.num_lost;
     KVGATE_LOG(kWarning, "service", "what a conversation has sent is lost: {}",
-               branches.error().ToString());
+               line.error().ToString());
     // A disk that does not answer may do so for the next one.
-    const bool is_damaged = branches.error().code == ErrorCode::kDataLoss ||
-                            branches.error().code == ErrorCode::kPermissionDenied;
+    const bool is_damaged = line.error().code == ErrorCode::kDataLoss ||
+                            line.error().code == ErrorCode::kPermissionDenied;
     if (is_damaged) index_.Drop(one.branch, true);
   }
-  for (Recalled& one : recalled) {
-    std::stable_sort(one.branches.begin(), one.branches.end(), WasSentLater);
-  }
+  for (Recalled& one : recalled) SortNewestFirst(one.branches);
   return recalled;
 }
 
@@ -696,4 +619,4 @@ void BranchStore::WriteCollected() {
   unwritten_ = std::move(writes);
 }
 
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches

@@ -1,4 +1,4 @@
-#include "gateway/service/branch_format.h"
+#include "gateway/service/branches/branch_format.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/templates/masked_line.h"
 
-namespace kvgate::service {
+namespace kvgate::service::branches {
 namespace {
 
 using namespace prompt::parse;
@@ -318,4 +318,4 @@ TEST(BranchFormatTest, BytesThatAreNoRowAreRefused) {
 }
 
 }  // namespace
-}  // namespace kvgate::service
+}  // namespace kvgate::service::branches
