@@ -34,8 +34,8 @@ namespace kvgate::runtime::sharing {
 class SharedPins {
  public:
   struct Options {
-    std::chrono::milliseconds call_time_max{2'000};   // of one call of the store
-    std::chrono::milliseconds round_time_max{5'000};  // then the next exchange goes on
+    std::chrono::milliseconds call_time_max{1'000};   // of one call of the store
+    std::chrono::milliseconds round_time_max{2'000};  // then the next exchange goes on
     std::chrono::seconds renewed{3'600};              // pins that stand here live on there
     size_t read_at_once = 4;                          // values, each of a megabyte at most
   };

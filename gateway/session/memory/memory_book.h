@@ -124,6 +124,7 @@ class MemoryBook {
   std::string life_;                                  // of the shared map, for Exchange alone
   std::string told_last_;                             // a key, for Exchange alone
   std::atomic<bool> has_logged_{false};               // that something could not be read
+  std::atomic<bool> has_logged_unkept_{false};        // that something is not kept here
   std::atomic<uint64_t> num_damaged_{0};
   std::atomic<uint64_t> num_foreign_{0};
   std::atomic<uint64_t> num_conflicts_{0};
