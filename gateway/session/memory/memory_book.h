@@ -49,7 +49,7 @@ class MemoryBook {
   };
   struct Options {
     store::meta::MetaStore& meta;  // outlives the book
-    // Of the gateways that share memories; not listed. Null: nobody does. Outlives the book.
+    // The gateways that share memories have it; not listed. Null: nobody does. Outlives the book.
     store::shared::SharedMap* shared = nullptr;
     std::chrono::milliseconds shared_wait{250};  // of one read or change
     // Asked at the start of memories that are older than `orphan_age_us`: without their session
@@ -82,7 +82,7 @@ class MemoryBook {
 
  private:
   using TimePoint = SteadyClock::time_point;
-  // What stands in the shared store.
+  // A memory as it stands in the shared store.
   struct Theirs {
     bool is_known = false;  // false: it could not be asked
     store::shared::SharedMap::Value::State state = {};
