@@ -186,6 +186,7 @@ std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook*
   if (pins != nullptr) {
     exchanges.push_back({.what = "sharing pins", .run = [pins] { pins->Exchange(); }});
   }
+  if (exchanges.empty()) return nullptr;
   return std::make_unique<sharing::SharingThread>(sharing::SharingThread::Options{},
                                                   std::move(exchanges));
 }

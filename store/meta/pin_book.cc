@@ -137,8 +137,8 @@ Result<void> PinBook::Keep(Pin pin, const std::optional<Pin>& older) {
     if (older) Repin(*older);
     return done;
   }
-  // What is noted here is not worth failing for: at the worst a pin that was replaced comes back
-  // from elsewhere.
+  // Failures to note these are no failures of the pin: at the worst one that was replaced comes
+  // back from elsewhere.
   if (older) {
     (void)removed_.Note(RemovedNow(NameOf(*older), *older));
     names_.erase(older->leaf.hash);

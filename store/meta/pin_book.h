@@ -69,7 +69,7 @@ class PinBook {
   // Notes that another gateway has unpinned a prefix. Returns the pins that ended here.
   Result<std::vector<Pin>> TakeRemoval(const RemovedPin& removed);
   std::vector<PinStamp> Stamps() const;
-  // What was unpinned in the last 30 days.
+  // Prefixes that were unpinned in the last 30 days.
   std::vector<RemovedPin> Removed() const;
 
   // Returns how many pins were deleted.

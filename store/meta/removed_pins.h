@@ -34,7 +34,7 @@ class RemovedPins {
   static constexpr size_t kRemovedMax = 4096;
   static constexpr int64_t kAgeUsMax = int64_t{30} * 86'400 * 1'000'000;
 
-  // Of none yet. The store outlives it.
+  // Knows none yet. The store outlives it.
   explicit RemovedPins(MetaStore& meta) : meta_(&meta) {}
   // Reads the rows, and drops old and damaged ones unless `read_only`.
   static Result<RemovedPins> Load(MetaStore& meta, bool read_only);

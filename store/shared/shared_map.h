@@ -36,7 +36,7 @@ class SharedMap {
  public:
   struct Options {
     std::string kind = {};  // what the values are: "memory", "pins"
-    // Of a value since it was set or renewed, and, if none are listed, read; 0: no limit.
+    // A value lives so long since it was set, renewed or, if none are listed, read; 0: no limit.
     std::chrono::seconds time_to_live{30 * 86'400};
     size_t value_bytes_max = size_t{1} << 20;
     bool is_listed = false;

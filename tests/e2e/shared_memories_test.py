@@ -93,6 +93,15 @@ class SharedMemoriesTest(Case):
         self.assertNotIn("name", self.facts(first))
         self.say(first, "and now")
         self.assertNotIn("name", self.said_of_memory(first))
+        # A store that hangs keeps nobody from remembering.
+        self.redis.hang()
+        self.set(first, {"meanwhile": True})
+        self.assertIn("meanwhile", self.facts(first))
+        self.assertNotIn("meanwhile", self.facts(second))
+        self.redis.go_on()
+        self.wait_told(first)
+        self.assertEqual(self.facts(first), self.facts(second))
+        self.assertIn("meanwhile", self.facts(second))
         for key in self.redis.keys("kvg:m:*"):
             value = self.redis.cli("GET", key)
             for word in ("name", "lang", "Ann", "fact"):

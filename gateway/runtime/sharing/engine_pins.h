@@ -1,5 +1,5 @@
-// What pins of gateways that share them have to do with an engine: under which keys it finds their
-// prefixes, and that pinned ones are kept in its memory and brought in while it is idle.
+// Connects the pins of gateways that share them with this gateway's engine: under which keys it
+// finds their prefixes, and that these are kept in its memory and brought in while it is idle.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ constexpr size_t kRenewedAtOnce = 512;
 // Times that something is said again because another gateway was faster.
 constexpr int kAttemptsMax = 4;
 
-// What a pin is called in the log: no word of its prompt.
+// Names a pin in the log, without a word of its prompt.
 std::string IdOf(const std::string& prefix) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(prefix.data());
   return ToHex(std::span(bytes, std::min<size_t>(prefix.size(), 8)));
@@ -182,7 +182,7 @@ Result<void> SharedPins::Say(const Own& own, const std::function<std::string()>&
   return {};  // others change it all the time: the next exchange sees what they say
 }
 
-// What the store has let go is said again by the next exchange.
+// The next exchange says again what the store has let go.
 void SharedPins::Renew() {
   std::vector<std::string> keys;
   for (const store::meta::PinStamp& stamp : parts_.pins.Stamps()) {

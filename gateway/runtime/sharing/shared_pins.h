@@ -2,7 +2,7 @@
 // one of them is so at the others after their next exchange. Each gateway reads what has changed
 // since its last one, and nothing else, and says what was changed here.
 //
-// Of two changes of one prefix the later one holds, and of two pins of one name the later pin; a
+// The later of two changes of one prefix holds, and the later pin of two of one name; a
 // change is later than those that were known where it was made. What was changed while the store
 // was away, or is there no longer, is said when it is back. An unpin is remembered for 30 days
 // (store/meta/removed_pins.h): until then nobody who missed it brings the pin back.
@@ -34,12 +34,12 @@ namespace kvgate::runtime::sharing {
 class SharedPins {
  public:
   struct Options {
-    std::chrono::milliseconds call_time_max{2'000};   // of one call of the store
-    std::chrono::milliseconds round_time_max{5'000};  // then the next exchange goes on
+    std::chrono::milliseconds call_time_max{1'000};   // of one call of the store
+    std::chrono::milliseconds round_time_max{2'000};  // then the next exchange goes on
     std::chrono::seconds renewed{3'600};              // pins that stand here live on there
     size_t read_at_once = 4;                          // values, each of a megabyte at most
   };
-  // What is here. All of it outlives this object.
+  // The gateway's own. All of it outlives this object.
   struct Parts {
     store::shared::SharedMap& map;  // listed
     store::meta::PinBook& pins;
@@ -61,7 +61,7 @@ class SharedPins {
  private:
   using Value = store::shared::SharedMap::Value;
   using TimePoint = SteadyClock::time_point;
-  // What is known to stand in the store under a key.
+  // The last that is known of a key in the store.
   struct Known {
     int64_t changed_us = 0;
     bool is_left = false;  // it cannot be read here, or is too large: nothing is said of it

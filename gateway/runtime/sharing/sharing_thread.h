@@ -1,6 +1,5 @@
 // SharingThread: the thread of the background on which a gateway exchanges with others, through the
-// store that they share, what no request waits for. It does so every few seconds, all of it in
-// turn.
+// store that they share, what no request waits for. It does so every second, all of it in turn.
 #pragma once
 
 #include <chrono>
@@ -16,7 +15,7 @@ namespace kvgate::runtime::sharing {
 class SharingThread {
  public:
   struct Options {
-    std::chrono::milliseconds interval{2'000};  // between two exchanges
+    std::chrono::milliseconds interval{1'000};  // between two exchanges
   };
   struct Exchange {
     std::string what = {};  // for the log, should it throw: "sharing pins"

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kSource = "session.memory";
 constexpr int64_t kNeverHeard = -1;
 
-// What one side says of a name: when it changed, and to what; null: it was removed.
+// One side's word on a name: when it changed, and to what; null: it was removed.
 struct Said {
   int64_t changed_us = kNeverHeard;
   const Entry* entry = nullptr;

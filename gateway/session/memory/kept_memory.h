@@ -1,7 +1,7 @@
 // KeptMemory: a memory as it is kept: with the times at which its facts were set or removed, so
 // that gateways which share it agree on what it says.
 //
-// Of two changes of one fact the later one holds, and a removal is a change; of two at the same
+// The later of two changes of one fact holds, and a removal is a change; of two at the same
 // microsecond the removal, or the value that is the greater text. Changes of different facts both
 // hold. A change is later than all that was known where it was made, also where clocks differ; only
 // of two that were made without knowing of each other the clocks decide. In whatever order, and
@@ -20,7 +20,7 @@
 
 namespace kvgate::session::memory {
 
-// What is kept of a session, or of a tenant.
+// The memory of a session, or of a tenant.
 struct Memory {
   Entries entries = {};
   std::optional<bool> retrieves = {};  // its switch of retrieval; absent: as configured
@@ -51,7 +51,7 @@ struct KeptMemory {
   }
 };
 
-// Where a memory belongs, as it is written in it.
+// The place of a memory, as it is written in it.
 struct MemoryOwner {
   std::string tenant = {};
   std::string session = {};
@@ -59,7 +59,7 @@ struct MemoryOwner {
 
 // `kept` with what `next` says instead, said at `now_us`. What `next` does not have is removed.
 KeptMemory Changed(const KeptMemory& kept, const Memory& next, int64_t now_us);
-// What both together come to. Facts beyond a memory's limits are left out, those first that were
+// Both together. Facts beyond a memory's limits are left out, those first that were
 // set earliest. Facts stand in the order of `theirs`, then of `ours`.
 KeptMemory Merged(const KeptMemory& ours, const KeptMemory& theirs);
 // Forgets what was removed before this time.

@@ -24,6 +24,7 @@ namespace {
 constexpr std::string_view kSource = "session.memory";
 constexpr MetaTable kTable = MetaTable::kPrefixes;
 constexpr std::string_view kPrefix = "M";
+constexpr std::chrono::seconds kRoundTimeMax{2};       // of an exchange; then the next one goes on
 constexpr size_t kTenantBytes = 1 + sizeof(TurnName);  // of a key, up to its session
 
 void Append(const TurnName& name, std::string& key) { key.append(name.begin(), name.end()); }
@@ -227,10 +228,11 @@ Result<KeptMemory> MemoryBook::Agree(const Place& place, Theirs theirs, TimePoin
       HasRoom(key, before, kept)
           ? WriteRow(place, before, kept)
           : MakeError(ErrorCode::kTooLarge, kSource, "its tenant has too many memories");
-  if (!written) {
-    KVGATE_LOG(kWarning, kSource, "a memory of the shared store is not kept here: {}",
+  if (!written && !has_logged_unkept_.exchange(true)) {
+    KVGATE_LOG(kWarning, kSource, "memories of the shared store are not kept here: {}",
                written.error().ToString());
   }
+  if (written) has_logged_unkept_ = false;
   return kept;
 }
 
@@ -298,8 +300,8 @@ Result<void> MemoryBook::Remove(const Place& place) {
   return {};
 }
 
-// What was removed is said to a store that may have forgotten that: some gateway may not have heard
-// of it, and would say again what it has.
+// Removals are said again to a store that may have forgotten them: some gateway may not have heard
+// of one, and would say again what it has.
 void MemoryBook::FindRemovals() {
   const auto visit = [this](std::string_view key, std::string_view value) {
     const Result<ReadMemory> row = Read(options_.meta.keyring(), key, value);
@@ -323,22 +325,24 @@ void MemoryBook::Exchange() {
   if (!life) return;
   if (*life != life_) FindRemovals();
   life_ = *life;
+  const TimePoint end = SteadyClock::now() + kRoundTimeMax;
   std::vector<std::pair<std::string, MemoryOwner>> some;
   {
     const std::lock_guard lock(mutex_);
     auto at = untold_.upper_bound(told_last_);
     for (; at != untold_.end() && some.size() < kToldAtOnce; ++at) some.push_back(*at);
-    if (at == untold_.end()) told_last_.clear();
   }
   for (const auto& [key, owner] : some) {
+    if (SteadyClock::now() >= end) return;
     const Place place{.tenant = owner.tenant, .session = owner.session};
     const TimePoint deadline = Deadline();
     const std::lock_guard lock(MutexOf(key));
     Theirs theirs = Ask({&place, 1}, deadline).front();
     if (!theirs.is_known) return;
-    if (some.size() == kToldAtOnce) told_last_ = key;
+    told_last_ = key;
     (void)Agree(place, std::move(theirs), deadline);
   }
+  if (some.size() < kToldAtOnce) told_last_.clear();
 }
 
 void MemoryBook::Collect(metrics::TextWriter& writer) const {

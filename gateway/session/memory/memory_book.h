@@ -49,7 +49,7 @@ class MemoryBook {
   };
   struct Options {
     store::meta::MetaStore& meta;  // outlives the book
-    // Of the gateways that share memories; not listed. Null: nobody does. Outlives the book.
+    // The gateways that share memories have it; not listed. Null: nobody does. Outlives the book.
     store::shared::SharedMap* shared = nullptr;
     std::chrono::milliseconds shared_wait{250};  // of one read or change
     // Asked at the start of memories that are older than `orphan_age_us`: without their session
@@ -82,7 +82,7 @@ class MemoryBook {
 
  private:
   using TimePoint = SteadyClock::time_point;
-  // What stands in the shared store.
+  // A memory as it stands in the shared store.
   struct Theirs {
     bool is_known = false;  // false: it could not be asked
     store::shared::SharedMap::Value::State state = {};
@@ -124,6 +124,7 @@ class MemoryBook {
   std::string life_;                                  // of the shared map, for Exchange alone
   std::string told_last_;                             // a key, for Exchange alone
   std::atomic<bool> has_logged_{false};               // that something could not be read
+  std::atomic<bool> has_logged_unkept_{false};        // that something is not kept here
   std::atomic<uint64_t> num_damaged_{0};
   std::atomic<uint64_t> num_foreign_{0};
   std::atomic<uint64_t> num_conflicts_{0};

@@ -12,6 +12,7 @@
 #include "store/rocks_data_directory.h"
 #include "tests/base/temp_folder.h"
 #include "tests/manual_clock.h"
+#include "tests/store/memory_meta_store.h"
 #include "tests/store/shared/memory_client.h"
 
 namespace kvgate::runtime::sharing {
@@ -93,6 +94,7 @@ class Gateway {
     return text;
   }
   PinBook& pins() { return data_->pins(); }
+  store::kv::KvStore& kv() { return data_->kv(); }
   Fingerprint numerics() const { return {.low = number_, .high = model_.low}; }
   store::kv::KvKey LeafOf(const std::vector<TokenId>& tokens) const {
     const auto [low, high] = Xxh3(std::as_bytes(std::span(tokens)), number_);
@@ -137,7 +139,7 @@ TEST_F(SharedPinsTest, WhatIsPinnedAtOneIsPinnedAtTheOtherUnderItsOwnHashes) {
   EXPECT_EQ(taken.tenant, "alice");
   ASSERT_EQ(b_.pinned.size(), 1u);
   EXPECT_EQ(b_.pinned[0].leaf, taken.leaf);
-  // Nothing is told or taken twice.
+  // Each change is told and taken once.
   for (int round = 0; round < 3; ++round) {
     b_.Exchange();
     a_.Exchange();
@@ -275,7 +277,7 @@ TEST_F(SharedPinsTest, PinsOfAnotherModelDoAGatewayNoHarm) {
   EXPECT_EQ(a_.Has(), (Names{"1"}));
   EXPECT_EQ(b_.Has(), (Names{"1"}));
   EXPECT_EQ(other.Has(), (Names{"2"}));
-  // Of the same tokens, which two models may have, each is a pin of its own.
+  // Two models may have the same tokens; each has a pin of its own.
   other.Put(other.PinOf(1));
   other.Exchange();
   a_.Exchange();
@@ -349,6 +351,38 @@ TEST_F(SharedPinsTest, DamageIsLeftOutAndHealedByWhoHasThePin) {
   EXPECT_EQ(a_.Has(), (Names{"1"}));
   b_.Exchange();
   EXPECT_EQ(b_.Has(), (Names{"1"}));
+}
+
+TEST_F(SharedPinsTest, AnUnpinThatTheDiskRefusesIsDoneWhenItTakesWritesAgain) {
+  store::MemoryMetaStore meta;
+  meta.SetKeyring(*Keyring::Parse(getenv(kSecretEnv), "test"));
+  const auto pins = *PinBook::Open(meta, b_.kv(), false);
+  SharedMap map({.kind = "pins", .is_listed = true}, b_.client, meta.keyring());
+  size_t num_unpinned = 0;
+  SharedPins shared({}, {.map = map,
+                         .pins = *pins,
+                         .ring = meta.keyring(),
+                         .kv_fingerprint = b_.numerics(),
+                         .model_fingerprint = kModel,
+                         .leaf_of = [&](const Pin& pin) { return b_.LeafOf(pin.tokens); },
+                         .on_pinned = [](const Pin&) {},
+                         .on_unpinned = [&](const Pin&) { ++num_unpinned; }});
+  a_.Put(a_.PinOf(1));
+  a_.Exchange();
+  shared.Exchange();
+  ASSERT_EQ(pins->size(), 1u);
+  a_.Unpin(1);
+  a_.Exchange();
+  meta.refuses = true;
+  shared.Exchange();
+  shared.Exchange();
+  a_.Exchange();
+  EXPECT_EQ(pins->size(), 1u);
+  EXPECT_TRUE(a_.Has().empty());
+  meta.refuses = false;
+  shared.Exchange();
+  EXPECT_EQ(pins->size(), 0u);
+  EXPECT_EQ(num_unpinned, 1u);
 }
 
 TEST_F(SharedPinsTest, AnExpiredPinIsNotTakenAndItsEndIsNoUnpin) {

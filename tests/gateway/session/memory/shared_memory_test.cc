@@ -189,7 +189,7 @@ TEST_F(SharedMemoryTest, WhatWasRemovedDoesNotComeBack) {
   a_.Open();
   a_.book->Exchange();
   EXPECT_TRUE(b_.Has().empty());
-  // What is said anew is there.
+  // A fact that is said anew is there.
   a_.Set("n", "2");
   EXPECT_EQ(b_.Has(), (Entries{{"n", "2"}}));
 }
