@@ -237,8 +237,8 @@ Result<KeptMemory> MemoryBook::Agree(const Place& place, Theirs theirs, TimePoin
 }
 
 Result<Memory> MemoryBook::Get(const Place& place) {
-  const TimePoint deadline = Deadline();
   const std::lock_guard lock(MutexOf(KeyOf(place)));
+  const TimePoint deadline = Deadline();
   KVGATE_TRY(KeptMemory kept, Agree(place, Ask({&place, 1}, deadline).front(), deadline));
   return std::move(kept.memory);
 }
@@ -261,9 +261,9 @@ Result<Memory> MemoryBook::Holding(const Place& session) {
 }
 
 Result<Memory> MemoryBook::Update(const Place& place, const Change& change) {
-  const TimePoint deadline = Deadline();
   const std::string key = KeyOf(place);
   const std::lock_guard lock(MutexOf(key));
+  const TimePoint deadline = Deadline();  // others' changes of this memory take none of its time
   Theirs theirs = Ask({&place, 1}, deadline).front();
   KVGATE_TRY(const KeptMemory before, ReadRow(key));
   KeptMemory next;

@@ -68,13 +68,15 @@ TEST(MaintenanceTest, PinnedPrefixesComeInByPriority) {
 
 TEST(MaintenanceTest, APrefixThatIsPinnedMeanwhileComesInWithoutARestart) {
   Fixture at;
+  at.Pin('a', 64, 9);
   const auto maintenance = at.Start();
-  at.Pin('a', 64, 1);
-  maintenance->BringInSoon(at.data->pins().List()[0].leaf.hash);
-  maintenance->BringInSoon(BlockHash{});  // one that was unpinned again
   ASSERT_TRUE(test::WaitUntil([&] { return maintenance->num_done() == 1; }, "prefixes done: 1"));
-  EXPECT_EQ(at.engine.Stats().num_requests, 1u);
-  EXPECT_EQ(at.engine.last_request().prompt.size(), 64u);
+  at.Pin('b', 96, 1);
+  maintenance->BringInSoon(BlockHash{});  // one that was unpinned again
+  maintenance->BringInSoon(at.data->pins().List()[1].leaf.hash);
+  ASSERT_TRUE(test::WaitUntil([&] { return maintenance->num_done() == 2; }, "prefixes done: 2"));
+  EXPECT_EQ(at.engine.Stats().num_requests, 2u);
+  EXPECT_EQ(at.engine.last_request().prompt.size(), 96u);
 }
 
 TEST(MaintenanceTest, AnotherModelsPrefixesAndMoreThanHalfOfMemoryStayWhereTheyAre) {
