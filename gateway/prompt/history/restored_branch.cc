@@ -138,24 +138,37 @@ Rewrite RewriteOf(const Branch& before, const Branch& now) {
   return ClientExtends(before, now) ? Rewrite::kGateway : Rewrite::kClient;
 }
 
+namespace {
+
+// What was said, without what moves or changes from one request to the next.
+std::vector<Identity> TurnsOf(const Branch& branch) {
+  std::vector<Identity> turns;
+  for (const SentSegment& segment : branch.request.segments) {
+    const bool is_turn = segment.place.section == Section::kMessages && !segment.is_volatile &&
+                         !segment.is_ours && !segment.is_notice &&
+                         segment.content != parse::Content::kMessageHead;
+    if (is_turn) turns.push_back(segment.sent_raw);
+  }
+  return turns;
+}
+
+}  // namespace
+
 std::vector<uint64_t> TokensWithin(const Branch* branch,
                                    std::span<const std::shared_ptr<const Branch>> others) {
   std::vector<uint64_t> tokens;
   if (branch == nullptr || !branch->is_restored) return tokens;
-  const SentSegments& all = branch->request.segments;
-  std::vector<const Branch*> within;
+  const std::vector<Identity> all = TurnsOf(*branch);
+  std::vector<std::pair<size_t, uint64_t>> within;  // turns, token
   for (const auto& other : others) {
-    const SentSegments& its = other->request.segments;
+    const std::vector<Identity> its = TurnsOf(*other);
     if (other->token == branch->token || its.size() > all.size()) continue;
-    const bool is_within =
-        std::equal(its.begin(), its.end(), all.begin(),
-                   [](const auto& a, const auto& b) { return a.sent_raw == b.sent_raw; });
-    if (is_within) within.push_back(other.get());
+    if (!std::equal(its.begin(), its.end(), all.begin())) continue;
+    within.emplace_back(its.size(), other->token);
   }
-  std::stable_sort(within.begin(), within.end(), [](const Branch* a, const Branch* b) {
-    return a->request.segments.size() > b->request.segments.size();
-  });
-  for (const Branch* other : within) tokens.push_back(other->token);
+  std::stable_sort(within.begin(), within.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [num_turns, token] : within) tokens.push_back(token);
   return tokens;
 }
 

@@ -40,9 +40,9 @@ enum class Rewrite : uint8_t {
 };
 Rewrite RewriteOf(const Branch& before, const Branch& now);
 
-// Returns the tokens of those among the others all of whose segments a restored branch has, in the
-// bytes that were sent, longest first: another gateway may have gone on from any of them. None if
-// `branch` is null or was not restored.
+// Returns the tokens of those among the others all of whose turns a restored branch begins with, in
+// the bytes that were sent, longest first: another gateway may have gone on from any of them. None
+// if `branch` is null or was not restored.
 std::vector<uint64_t> TokensWithin(const Branch* branch,
                                    std::span<const std::shared_ptr<const Branch>> others);
 

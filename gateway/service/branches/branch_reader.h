@@ -39,8 +39,8 @@ struct Recalled {
   // waits, and goes on in the caller's rows.
   std::vector<std::shared_ptr<prompt::history::Branch>> branches;
 };
-// Adds a line, which was found under some of the keys that were asked for, to its conversation,
-// which memory then has to find under them as well: they may be those of its agent.
+// Adds a line to its conversation. Those of its and its agent's keys that were asked for are the
+// conversation's as well, so that memory finds it wherever it was found.
 void AddLine(BranchLine line, std::span<const prompt::parse::Identity> asked,
              std::vector<Recalled>& recalled);
 

@@ -146,6 +146,7 @@ TEST(RestoredBranchTest, WhatWentOnElsewhereHasAllOfWhatItWentOnFrom) {
     branch->token = token;
     for (const uint64_t text : texts) {
       SentSegment segment;
+      segment.place.section = parse::Section::kMessages;
       segment.sent_raw = {text, text};
       branch->request.segments.push_back(std::move(segment));
     }

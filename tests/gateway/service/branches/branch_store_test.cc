@@ -295,7 +295,7 @@ TEST_F(BranchStoreTest, AConversationIsFoundByItsAgentUntilItsFirstAnswerIsKnown
   EXPECT_EQ(StandingOf(*store, agent), Past::Standing::kKept);
   const auto recalled = store->Recall({&agent, 1});
   ASSERT_EQ(recalled.size(), 1U);
-  EXPECT_EQ(recalled[0].keys, std::vector{kOne});
+  EXPECT_EQ(recalled[0].keys, (std::vector{kOne, agent}));
   ASSERT_TRUE(recalled[0].branches[0]->first_turn);
   EXPECT_EQ(*recalled[0].branches[0]->first_turn, turn);
   const auto second = Next(first, "two");
