@@ -1,6 +1,5 @@
 #include "store/shared/shared_logs.h"
 
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,10 +75,7 @@ const std::string& AppendScript() {
   return script;
 }
 
-std::string NewEpoch() {
-  std::random_device device;
-  return ToHex(uint64_t{device()} << 32 | device(), uint64_t{device()} << 32 | device());
-}
+std::string NewEpoch() { return ToHex(RandomSeed(), RandomSeed()); }
 
 // A tenant and an id as one text that no other two give.
 std::string Joined(std::string_view tenant, std::string_view id) {

@@ -1,7 +1,6 @@
 #include "store/shared/shared_map.h"
 
 #include <charconv>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,10 +75,7 @@ const std::string& ListedSetScript() {
   return script;
 }
 
-std::string NewVersion() {
-  std::random_device device;
-  return ToHex(uint64_t{device()} << 32 | device(), uint64_t{device()} << 32 | device());
-}
+std::string NewVersion() { return ToHex(RandomSeed(), RandomSeed()); }
 
 std::string Joined(std::string_view kind, std::string_view tenant, std::string_view name) {
   std::string joined;

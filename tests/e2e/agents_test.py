@@ -21,7 +21,7 @@ from provider_simulator import Simulator
 # Asks once for each --ask, as the agent under whose name it runs would; --show writes what it was
 # started with; --exit and --wait say how it ends.
 AGENT = r'''#!%s
-import json, os, pathlib, signal, sys, time, urllib.request
+import json, os, pathlib, signal, sys, urllib.request
 name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
 origin = os.environ.get("ANTHROPIC_BASE_URL") or os.environ.get("OPENAI_BASE_URL", "")
 for word in words:
@@ -52,9 +52,10 @@ for i in range(words.count("--ask")):
     with urllib.request.urlopen(request) as reply:
         print(json.loads(reply.read())["model"])
 if "--wait" in words:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+    # Blocked and waited for: one that came just before a sleep would not end it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print("waiting", flush=True)
-    time.sleep(60)
+    sys.exit(9 if signal.sigtimedwait({signal.SIGTERM}, 60) else 1)
 for word in words:
     if word.startswith("--exit="):
         sys.exit(int(word[7:]))

@@ -60,8 +60,8 @@ class SharedSessionsTest(Case):
         self.assertEqual(self.first.get("/kvgate/v1/sessions/k").status, 404)
         self.assert_ok(self.say(self.first, "k", "anew"))
         self.assertEqual(len(self.turns(self.second, "k")), 1)
-        for key in self.redis.keys():
-            self.assertTrue(key.startswith(("kvg:b:", "kvg:s:", "kvg:i:", "kvg:f:")), key)
+        for key in self.redis.keys():  # those of store/FORMAT.md
+            self.assertRegex(key, "^kvg:[bsifnrcm]:")
 
     def test_of_two_streams_at_once_the_slower_one_ends_with_the_conflict(self):
         self.assert_ok(self.say(self.first, "k", "before"))

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 #include <span>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/memory_fence.h"
@@ -18,10 +18,7 @@ using store::shared::SharedSums;
 constexpr std::string_view kSource = "limits";
 constexpr int64_t kDaySeconds = 86'400;
 
-std::string NewId() {
-  std::random_device device;
-  return ToHex(uint64_t{device()} << 32 | device(), uint64_t{device()} << 32 | device());
-}
+std::string NewId() { return ToHex(RandomSeed(), RandomSeed()); }
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 #include "gateway/runtime/limits/shared_rates.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/ids.h"
 
 namespace kvgate::runtime::limits {
@@ -21,10 +21,7 @@ constexpr double kEndedUs = 3600e6;  // a field that says nothing for so long ha
 // Requests, tokens, how full both buckets are, and when that was.
 enum Value : size_t { kRequests, kTokens, kRequestLevel, kTokenLevel, kTimeUs, kNumValues };
 
-std::string NewId() {
-  std::random_device device;
-  return ToHex(uint64_t{device()} << 32 | device(), uint64_t{device()} << 32 | device());
-}
+std::string NewId() { return ToHex(RandomSeed(), RandomSeed()); }
 
 double Drained(double level, int64_t per_minute, double age_us) {
   return std::max(0.0, level - static_cast<double>(per_minute) * age_us / kMinuteUs);
