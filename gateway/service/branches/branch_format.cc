@@ -464,7 +464,9 @@ class RowReader {
     const auto token = reader.Take<uint64_t>();
     const auto base = reader.Take<uint64_t>();
     if (base == 0) {
+      std::vector<Identity> bytes = std::move(read_.bytes);
       read_ = ReadBranch();
+      read_.bytes = std::move(bytes);
       read_.is_whole = true;
     } else {
       read_.is_whole = read_.is_whole && read_.branch.token == base;

@@ -62,6 +62,18 @@ std::vector<Identity> KinOf(const Branch& branch) {
   return branch.first_turn ? branch.first_turn->kin : std::vector<Identity>();
 }
 
+// Returns the branch that goes on, or that went on elsewhere and comes back; null: there is none.
+std::shared_ptr<StoredBranch> FindOwn(const BranchIndex& index,
+                                      const BranchStore::StageArgs& args) {
+  if (args.before == nullptr) return nullptr;
+  if (auto branch = index.FindHead(args.before->token)) return branch;
+  for (const uint64_t token : args.instead) {
+    std::shared_ptr<StoredBranch> branch = index.FindHead(token);
+    if (branch != nullptr && branch->keys.front() == args.keys.front()) return branch;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 struct BranchStore::Write::Staged {
@@ -188,17 +200,14 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
   staged->time_us = NowUs();
   std::shared_ptr<StoredBranch> branch;
   bool is_new = false;
+  bool is_elsewheres = false;  // it does not go on from the last row
   bool was_stored = false;
   bool has_new_keys = false;
   {
     const std::lock_guard lock(mutex_);
-    if (args.before) branch = index_.FindHead(args.before->token);
-    for (size_t i = 0; branch == nullptr && i < args.instead.size(); ++i) {
-      branch = index_.FindHead(args.instead[i]);
-      if (branch != nullptr && branch->keys.front() != args.keys.front()) branch = nullptr;
-      if (branch != nullptr) branch->needs_whole = true;
-    }
+    branch = FindOwn(index_, args);
     is_new = branch == nullptr;
+    is_elsewheres = !is_new && branch->token != args.before->token;
     if (is_new) {
       branch = std::make_shared<StoredBranch>();
       branch->number = args.branch->token;
@@ -216,8 +225,11 @@ std::optional<BranchStore::Write> BranchStore::Stage(const StageArgs& args) {
       has_new_keys = index_.AddKeys(*branch, args.keys, KinOf(*args.branch));
     }
   }
+  // The rows before a whole one go. Those of a branch that has gone on elsewhere stay beside one
+  // that holds all: somebody may still go on from there.
+  const bool holds_all = staged->is_whole || is_elsewheres;
   BranchRow row = EncodeBranchRow({.branch = *args.branch,
-                                   .base = staged->is_whole ? nullptr : args.before.get(),
+                                   .base = holds_all ? nullptr : args.before.get(),
                                    .base_token = branch->row_token,
                                    .keys = branch->keys,
                                    .has_new_keys = has_new_keys,

@@ -240,7 +240,6 @@ std::optional<SharedBranches::Row> SharedBranches::RowOf(const Waiting& waiting)
     for (size_t i = 0; row.line == nullptr && i < waiting.instead.size(); ++i) {
       row.line = LineOf(waiting.instead[i]);
       if (row.line && row.line->keys.front() != waiting.keys.front()) row.line = nullptr;
-      if (row.line) row.line->num_rows = 0;
     }
     if (row.line == nullptr) row.line = std::make_shared<Line>(Line{.number = branch.token});
     Line& line = *row.line;
@@ -251,9 +250,9 @@ std::optional<SharedBranches::Row> SharedBranches::RowOf(const Waiting& waiting)
       if (std::ranges::count(kin, key) == 0) row.addition.former_keys.push_back(NameOf(key));
     }
     line.kin = kin;
+    now = line;
     line.head = branch.token;
     lines_.FindOrAdd(branch.token) = row.line;
-    now = line;
   }
   Encode({.now = now, .has_new_keys = has_new_keys}, row);
   if (row.encoded.is_empty && now.num_rows > 0) return std::nullopt;
@@ -278,8 +277,11 @@ void SharedBranches::MakeAnew(Row& row) {
 void SharedBranches::Encode(const Encoding& encoding, Row& row) {
   const Line& now = encoding.now;
   const Waiting& waiting = *row.waiting;
+  // Of a line that has gone on elsewhere the rows stay, behind which comes one that holds all.
+  const bool follows =
+      now.num_rows > 0 && waiting.before != nullptr && waiting.before->token == now.head;
   row.encoded = EncodeBranchRow({.branch = *waiting.branch,
-                                 .base = now.num_rows == 0 ? nullptr : waiting.before.get(),
+                                 .base = follows ? waiting.before.get() : nullptr,
                                  .base_token = now.row_token,
                                  .keys = now.keys,
                                  .has_new_keys = encoding.has_new_keys,

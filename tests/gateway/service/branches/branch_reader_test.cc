@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ constexpr Identity kAlias{.low = 2, .high = 2};
 // The rows of a branch whose requests each add a turn that went out in other bytes than it came.
 class Rows {
  public:
-  void Add(const std::string& text) {
+  // `is_whole`: it holds everything, and the rows before stay.
+  void Add(const std::string& text, bool is_whole = false) {
     auto branch = last_ ? std::make_shared<Branch>(*last_) : std::make_shared<Branch>();
     branch->token = rows.size() + 1;
     branch->request.time_us = static_cast<int64_t>(rows.size()) + 1;
@@ -35,7 +37,7 @@ class Rows {
     branch->request.segments.push_back(std::move(sent));
     branch->forms.push_back(CallerForm());
     BranchRow row = EncodeBranchRow({.branch = *branch,
-                                     .base = last_.get(),
+                                     .base = is_whole ? nullptr : last_.get(),
                                      .base_token = last_ ? last_->token : 0,
                                      .keys = {kOwn, kAlias},
                                      .has_new_keys = false,
@@ -76,6 +78,23 @@ TEST(BranchReader, ReadsWhatEachRequestHasSentNewestFirst) {
   EXPECT_EQ(TextOf(*line->branches[0]), "abc");
   EXPECT_EQ(TextOf(*line->branches[2]), "a");
   EXPECT_TRUE(line->branches[0]->is_restored);
+}
+
+TEST(BranchReader, WhatStandsBeforeARowThatHoldsAllIsReadAsWell) {
+  Rows rows;
+  for (const char* text : {"a", "b"}) rows.Add(text);
+  rows.Add("c", true);
+  rows.Add("d");
+  const auto line = rows.Read();
+  ASSERT_TRUE(line) << line.error().ToString();
+  ASSERT_EQ(line->branches.size(), 4U);
+  EXPECT_EQ(TextOf(*line->branches[0]), "abcd");
+  EXPECT_EQ(TextOf(*line->branches[2]), "ab");
+  ReadBranch read;
+  for (const std::string& row : rows.rows) ASSERT_TRUE(ReadBranchRow(row, read));
+  std::sort(read.bytes.begin(), read.bytes.end());
+  const auto end = std::unique(read.bytes.begin(), read.bytes.end());
+  EXPECT_EQ(end - read.bytes.begin(), 4) << "the bytes of all rows";
 }
 
 TEST(BranchReader, OfManyTheNewestAreRead) {
