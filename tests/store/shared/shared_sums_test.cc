@@ -94,7 +94,8 @@ TEST_F(SharedSumsTest, NothingStandsThereInClearAndWhatIsDamagedOrMovedIsLeftOut
   // Another secret names it in another way.
   const auto their_ring = Keyring::Generate();
   const SharedSums theirs(client_, *their_ring);
-  const SharedSums::Own own = Own(theirs.FieldOf("a"), {0, 0});
+  const std::string field = theirs.FieldOf("a");
+  const SharedSums::Own own = Own(field, {0, 0});
   EXPECT_TRUE(theirs.Exchange({&own, 1}, SteadyClock::now())->at(0).others.empty());
 }
 
