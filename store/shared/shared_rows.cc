@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -142,6 +143,7 @@ Result<std::vector<bool>> SharedRows::Add(std::span<const Addition> additions,
   }
   KVGATE_TRY(const std::vector<remote::RespReply> replies, commands.Call(client_, deadline));
   std::vector<bool> is_whole;
+  std::unordered_set<std::string_view> crowded;  // keys for which room was made
   for (size_t i = 0; i < additions.size(); ++i) {
     const auto& [row, texts, lives, sizes] = asked[i];
     const auto is_set = [&](size_t text) { return replies[text].is_text(); };
@@ -151,7 +153,7 @@ Result<std::vector<bool>> SharedRows::Add(std::span<const Addition> additions,
                        std::all_of(lives.begin(), lives.end(), is_alive));
     for (const auto& [reply, key] : sizes) {
       const auto most = static_cast<int64_t>(options_.lists_max * 2);
-      if (replies[reply].integer <= most) continue;
+      if (replies[reply].integer <= most || !crowded.insert(key).second) continue;
       MakeRoom(additions[i].tenant, key, key == sizes.front().second, deadline);
     }
   }

@@ -1,7 +1,7 @@
 #include "gateway/service/branches/shared_branches.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -194,10 +194,11 @@ void SharedBranches::TellAll(std::span<const Waiting> waiting) {
   // While the server is away, lines are left as they are: none goes on from a request that it was
   // not told.
   const bool is_away = options_.shared.is_paused();
+  uint64_t num_untold = 0;
   for (const Waiting& one : waiting) {
     if (one.removed != nullptr) continue;
     if (is_away) {
-      num_untold_ += 1;
+      ++num_untold;
     } else if (std::optional<Row> row = RowOf(one)) {
       rows.push_back(*std::move(row));
     }
@@ -207,7 +208,13 @@ void SharedBranches::TellAll(std::span<const Waiting> waiting) {
     for (Row& row : rows) MakeAnew(row);
     Add(rows);
   }
-  num_untold_ += rows.size();
+  num_untold += rows.size();
+  if (num_untold > 0 && num_untold_.fetch_add(num_untold) == 0) {
+    KVGATE_LOG(kWarning, kSource,
+               "the shared store {}: other gateways do not know what some conversations send; "
+               "more are not logged, kvgate_shared_conversations_told_total counts them",
+               options_.shared.is_paused() ? "does not answer" : "refuses it, or answers too late");
+  }
   Remove(waiting);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -139,6 +140,16 @@ TEST_F(SharedRowsTest, ListsAreFoundByTheirKeysNewestFirst) {
 TEST_F(SharedRowsTest, TheOldestListsOfAKeyLeave) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(Add(Addition(0, "one", std::to_string(i))));
   EXPECT_EQ(Find("k1"), (Texts{"9", "8", "7"}));
+  // Of many in one call, room is made once for each key.
+  std::vector<SharedRows::Addition> many;
+  for (int i = 10; i < 30; ++i) many.push_back(Addition(0, "one", std::to_string(i)));
+  const auto num_looked_at = [&] {
+    return std::count(client_.said.begin(), client_.said.end(), "HGETALL");
+  };
+  const auto before = num_looked_at();
+  ASSERT_TRUE(rows_.Add(many, Soon()));
+  EXPECT_EQ(num_looked_at() - before, 2);
+  EXPECT_EQ(Find("k1"), (Texts{"29", "28", "27"}));
   for (const auto& [key, hash] : server_.hashes) EXPECT_LE(hash.size(), 6U);
   EXPECT_EQ(server_.hashes.size(), 2U);
   EXPECT_LE(server_.lists.size(), 6U);

@@ -217,6 +217,16 @@ TEST_F(SharedBranchesTest, ALostAnswerOfTheServerLosesNothing) {
   EXPECT_EQ(b_.Ask().size(), 1U);
 }
 
+TEST_F(SharedBranchesTest, WhatTheServerRefusesIsCountedAndToldOnceItDoesNot) {
+  a_.client.refused = "RPUSH";
+  const Shared last = TellMany(2);
+  EXPECT_EQ(b_.Ask(), std::vector<std::string>());
+  EXPECT_NE(a_.Metrics().find("told_total{result=\"failed\"} 2"), std::string::npos);
+  a_.client.refused.clear();
+  TellMany(1, last);
+  EXPECT_EQ(b_.Ask(), std::vector<std::string>{"aba"});
+}
+
 TEST_F(SharedBranchesTest, AServerThatIsAwayIsNotAsked) {
   EXPECT_EQ(b_.StandingOf(false), Past::Standing::kUnknown);
   EXPECT_EQ(b_.StandingOf(true), Past::Standing::kKept) << "another gateway may know more";
