@@ -1,8 +1,10 @@
 """Byte-level BPE: the trainer, the encoder, and what a GGUF file says of both.
 
 Words are cut as `tokenizer.ggml.pre = qwen2` says: digits stand alone, so that numbers are copied
-digit by digit and never have a spelling that was not seen in training. tests/engine/default_model
-compares the encoder's ids with `kvgate tokenize`. Standard library only.
+digit by digit and never have a spelling that was not seen in training. No merge joins a word with
+the space or sign before it: a name is the same tokens behind a space, in quotes and at the
+beginning of an answer, so that it can be copied. tests/engine/default_model compares the encoder's
+ids with `kvgate tokenize`. Standard library only.
 """
 
 import functools
@@ -137,13 +139,20 @@ class Tokenizer:
 
 
 def count_words(texts):
-    """How often each word occurs in texts without control tokens and marks."""
+    """How often each word occurs in texts without control tokens and marks, from which merges are
+    made; a space or sign before letters counts apart from them."""
     pattern, counts = word_pattern(), Counter()
     marks = re.compile("|".join(re.escape(mark) for mark in CONTROL + MARKS))
     for text in texts:
         for fragment in marks.split(text):
             counts.update(pattern.findall(fragment))
-    return counts
+    parts = Counter()
+    for word, count in counts.items():
+        if len(word) > 1 and word[-1].isalpha() and not word[0].isalpha() and word[0] != "'":
+            parts[word[0]] += count
+            word = word[1:]
+        parts[word] += count
+    return parts
 
 
 class _Trainer:

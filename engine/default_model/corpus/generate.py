@@ -24,12 +24,13 @@ import tools  # noqa: E402
 from draw import Draw  # noqa: E402
 
 # Bytes of a hundred, by maker.
-SHARES = {"knowledge": 23, "reading": 39, "recall": 9, "tools": 24, "summary": 4,
+SHARES = {"knowledge": 26, "reading": 38, "recall": 7, "tools": 24, "summary": 4,
           "after_summary": 1}
 # Facts that people ask for first are said more often.
 WEIGHTS = {"kvgate": 3.0, "caching": 3.0, "providers": 2.5, "sessions": 2.5, "agents": 2.5,
-           "engine": 2.5, "operations": 2.5, "terms": 1.5, "commands": 1.5, "causes": 1.5,
-           "headers": 1.5, "endpoints": 1.2, "errors": 1.5}
+           "engine": 2.5, "operations": 2.5, "settings_asked": 1.5, "terms": 1.5, "commands": 1.5,
+           "causes": 1.5, "headers": 1.5, "endpoints": 1.2, "errors": 1.5,
+           "causes_and_codes": 1.5}
 
 
 class Corpus:

@@ -1,6 +1,6 @@
 """Hand-written sentences with values, and questions for each of them. Standard library only.
 
-A line of needles.txt is a sentence with {slots} and its questions; a slot is a kind of names.KINDS,
+A line of needles/ is a sentence with {slots} and its questions; a slot is a kind of names.KINDS,
 with a digit if there are two of a kind and "a-" in front where "a" or "an" stands before it.
 """
 
@@ -15,12 +15,13 @@ SLOT = re.compile(r"\{(a-)?([a-z]+)(\d?)\}")
 SAID_IN_PASSING = ("My ", "I ", "Our ")
 
 
-def load(path=Path(__file__).parent / "needles.txt"):
+def load(folder=Path(__file__).parent / "needles"):
     out = []
-    for line in path.read_text().splitlines():
-        if line and not line.startswith("#"):
-            sentence, *questions = [part.strip() for part in line.split(" | ")]
-            out.append((sentence, tuple(tuple(q.split(" > ")) for q in questions)))
+    for path in sorted(folder.glob("*.txt")):
+        for line in path.read_text().splitlines():
+            if line and not line.startswith("#"):
+                sentence, *questions = [part.strip() for part in line.split(" | ")]
+                out.append((sentence, tuple(tuple(q.split(" > ")) for q in questions)))
     return out
 
 

@@ -129,7 +129,7 @@ class Text:
                 asked = deed.questions()
                 self.questions += [(q, a, None) for q, a in
                                    rng.sample(asked, min(len(asked), 3))]
-        if rng.chance(0.45) or not lines:
+        if rng.chance(0.6) or not lines:
             for _ in range(rng.choice([1, 1, 2, 3])):
                 sentence, asked = needles.make(rng)
                 if not any(sentence[:12] == line[:12] for line in lines):

@@ -31,7 +31,7 @@ def small(rng):
     asked, answers = rng.choice(TALK)
     text = rng.pick(asked)
     if rng.random() < 0.3:
-        text = rng.choice([text.lower(), text + "!", text.rstrip("?.!"), text + "."])
+        text = rng.choice([text.lower(), text + "!", text.rstrip("?.!") or text, text + "."])
     return [{"role": "user", "content": text},
             {"role": "assistant", "content": wording.answer(rng, answers)}]
 

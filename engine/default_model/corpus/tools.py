@@ -153,6 +153,7 @@ class NamedTool:
     def ask(self, rng):
         """(request, arguments)."""
         request, arguments = rng.pick(self.requests), {}
+        begins_with_value = request.startswith("{")  # which must keep its letters
         for key, kind, _ in self.kinds:
             if "{" + key + "}" not in request:
                 continue
@@ -173,7 +174,9 @@ class NamedTool:
         request = re.sub(r"\b([Aa]) (?=[aeio])", r"\1n ", upper(request))
         if rng.chance(0.2):
             return rng.pick(WRAPPED).replace("{q}", request), arguments
-        return (wording.around(rng, request) if rng.chance(0.2) else request), arguments
+        if rng.chance(0.2):
+            request = wording.around(rng, request, as_it_is=begins_with_value)
+        return request, arguments
 
 
 def words_of(tools):
@@ -186,9 +189,9 @@ def mixed(rng):
     """(tools, their schemas) of a conversation."""
     kind, count = rng.random(), rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 6, 8])
     tools = []
-    if kind < 0.62:
+    if kind < 0.78:
         tools += [NamedTool(rng, a) for a in rng.picks(ARCHETYPES, count)]
-    if kind > 0.5:
+    if kind > 0.68:
         known = words_of(tools)
         apart = HELD_OUT if rng.part == "train" else ()
         tools += [t for t in toolbox.toolbox(rng, count if not tools else rng.choice([1, 2]), apart)

@@ -236,10 +236,11 @@ def lower_first(text):
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
-def around(rng, request):
-    """A request with a greeting or thanks; its own words stay as they are."""
+def around(rng, request, as_it_is=False):
+    """A request with a greeting or thanks; its own words stay, and with `as_it_is` its first
+    letter."""
     opening = rng.choice(OPENINGS)
-    if opening and not opening.rstrip().endswith((".", "!")):
+    if opening and not as_it_is and not opening.rstrip().endswith((".", "!")):
         request = lower_first(request)
     return opening + request + rng.choice(CLOSINGS)
 
