@@ -176,6 +176,13 @@ std::unique_ptr<service::branches::BranchStore> OpenBranches(const config::Confi
       .tenant_share = config.store.tenant_share});
 }
 
+// Null where nobody shares them.
+std::unique_ptr<session::log::SharedTurns> OpenSharedTurns(store::meta::TurnStore* turns,
+                                                           SharedTier* shared) {
+  if (turns == nullptr || shared == nullptr) return nullptr;
+  return std::make_unique<session::log::SharedTurns>(*turns, shared->logs(), &shared->sessions());
+}
+
 // Begins to exchange with other gateways in the background. Memories go first: pins can take long.
 std::unique_ptr<sharing::SharingThread> OpenSharing(session::memory::MemoryBook* memory,
                                                     sharing::SharedPins* pins) {
@@ -296,9 +303,7 @@ class OpenRuntime final : public Runtime {
         memory_(OpenMemory(tier_, shared_.get(), turns_.get())),
         vectors_(OpenVectors(config_, tier_, turns_.get())),
         named_prompts_(std::move(beginning.named_prompts)),
-        shared_turns_(turns_ != nullptr && shared_ != nullptr
-                          ? std::make_unique<session::log::SharedTurns>(*turns_, shared_->logs())
-                          : nullptr),
+        shared_turns_(OpenSharedTurns(turns_.get(), shared_.get())),
         sessions_(ToSessionOptions(config_,
                                    {.turns = turns_.get(),
                                     .shared = shared_turns_.get(),

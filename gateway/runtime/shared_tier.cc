@@ -107,6 +107,12 @@ Result<std::unique_ptr<SharedTier>> SharedTier::Open(const config::Config& confi
           .kind = "memory",
           .time_to_live = std::chrono::seconds(config.store.turns_retention_seconds)},
       *tier->client_, *keyring);
+  tier->sessions_ = std::make_unique<store::shared::SharedMap>(
+      store::shared::SharedMap::Options{
+          .kind = "sessions",
+          .time_to_live = std::chrono::seconds(config.store.turns_retention_seconds),
+          .is_listed = true},
+      *tier->client_, *keyring);
   tier->pins_ = std::make_unique<store::shared::SharedMap>(
       store::shared::SharedMap::Options{.kind = "pins", .is_listed = true}, *tier->client_,
       *keyring);

@@ -1,7 +1,7 @@
 // SharedTier: the store that a configuration shares with other gateways (store.shared): the client,
-// the KV blocks in it with the budget of writing them, the logs of sessions, their memories, the
-// rows of what conversations have sent, the feeds of what prompts begin with, the sums of what was
-// used, and pins.
+// the KV blocks in it with the budget of writing them, the logs of sessions and which there are,
+// their memories, the rows of what conversations have sent, the feeds of what prompts begin with,
+// the sums of what was used, and pins.
 #pragma once
 
 #include <memory>
@@ -34,6 +34,8 @@ class SharedTier {
   store::shared::SharedLogs& logs() { return *logs_; }
   store::shared::SharedMap& memories() { return *memories_; }
   store::shared::SharedMap& pins() { return *pins_; }
+  // Which sessions there are.
+  store::shared::SharedMap& sessions() { return *sessions_; }
   // What prompts begin with, and what was learnt of their lines.
   store::shared::SharedFeed& prompts() { return *prompts_; }
   store::shared::SharedFeed& templates() { return *templates_; }
@@ -51,7 +53,8 @@ class SharedTier {
   std::unique_ptr<store::shared::SharedBlockStore> blocks_;
   std::unique_ptr<store::shared::SharedLogs> logs_;
   std::unique_ptr<store::shared::SharedMap> memories_;
-  std::unique_ptr<store::shared::SharedMap> pins_;  // listed
+  std::unique_ptr<store::shared::SharedMap> pins_;      // listed
+  std::unique_ptr<store::shared::SharedMap> sessions_;  // listed
   std::unique_ptr<store::shared::SharedFeed> prompts_;
   std::unique_ptr<store::shared::SharedFeed> templates_;
   std::unique_ptr<store::shared::SharedSums> sums_;

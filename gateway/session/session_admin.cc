@@ -172,7 +172,7 @@ Result<std::string> SessionAdmin::List(std::string_view tenant, const PageArgs& 
     json.EndObject();
   }
   json.EndArray().Key("has_more").Bool(found.has_more).Key("next");
-  found.has_more ? json.String(std::to_string(found.sessions.back().order)) : json.Null();
+  found.has_more ? json.String(std::to_string(found.next)) : json.Null();
   json.EndObject();
   return out;
 }
@@ -233,8 +233,8 @@ Result<std::string> SessionAdmin::Purge(std::string_view tenant, std::string_vie
   uint64_t num_held = 0;
   uint64_t num_records = 0;
   uint64_t before = 0;
-  bool has_more = true;
-  while (has_more) {
+  // From the front again until nothing goes: each time, more of other gateways may have come.
+  for (bool has_removed = false, has_more = true; has_more;) {
     KVGATE_TRY(const SessionLog::Page page, sessions_.session_log().List(tenant, kPageMax, before));
     for (const SessionLog::Root& root : page.sessions) {
       const Result<uint64_t> removed = RemoveWhole({.tenant = tenant, .key = root.key}, request_id);
@@ -245,9 +245,11 @@ Result<std::string> SessionAdmin::Purge(std::string_view tenant, std::string_vie
       num_removed += removed ? 1 : 0;
       num_records += removed ? *removed : 0;
       num_held += is_held ? 1 : 0;
-      before = root.order;
+      has_removed |= removed.has_value();
     }
-    has_more = page.has_more && !page.sessions.empty();
+    before = page.has_more ? page.next : 0;
+    has_more = before != 0 || std::exchange(has_removed, false);
+    if (before == 0 && has_more) num_held = 0;
   }
   std::string out;
   JsonWriter json(out);

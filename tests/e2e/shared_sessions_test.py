@@ -41,6 +41,35 @@ class SharedSessionsTest(Case):
         self.assertEqual(reply.status, 200, reply.body)
         return [(turn["id"], json.dumps(turn["input"])) for turn in reply.json["data"]]
 
+    def keys(self, running):
+        reply = self.assert_ok(running.get("/kvgate/v1/sessions?limit=100"))
+        return sorted(session["key"] for session in reply.json["data"])
+
+    def test_a_list_and_a_purge_have_the_sessions_of_all_gateways(self):
+        both = (self.first, self.second)
+        for number in range(6):
+            self.assert_ok(self.say(both[number % 2], f"s{number}", text_of(f"said {number}", 20)))
+        expected = [f"s{number}" for number in range(6)]
+        self.assertEqual(self.keys(self.first), expected)
+        self.assertEqual(self.keys(self.second), expected)
+        # One that begins later, with an empty directory, has them too, and what goes on elsewhere
+        # goes on in its list.
+        third = self.gateway("third")
+        self.assertEqual(self.keys(third), expected)
+        self.assert_ok(self.say(self.second, "s0", text_of("more", 20)))
+        listed = third.get("/kvgate/v1/sessions?limit=100").json["data"]
+        self.assertEqual({s["key"]: s["turns"] for s in listed}["s0"], 2)
+        self.assert_ok(self.say(self.first, "last", text_of("last", 20)))
+        connection = third.connect()
+        connection.request("DELETE", "/kvgate/v1/sessions")
+        reply = connection.getresponse()
+        body = json.loads(reply.read())
+        connection.close()
+        self.assertEqual((reply.status, body["deleted"]), (200, 7), body)
+        for running in (*both, third):
+            self.assertEqual(self.keys(running), [])
+            self.assertEqual(running.get("/kvgate/v1/sessions/s3").status, 404)
+
     def test_a_session_goes_on_at_any_gateway(self):
         alone = self.serve(data_dir=self.folder / "alone")
         for turn in range(6):

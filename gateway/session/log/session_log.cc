@@ -437,11 +437,17 @@ Result<SessionLog::Page> SessionLog::List(std::string_view tenant, size_t limit,
                                           uint64_t before) const {
   Page page;
   if (turns_ == nullptr) return page;
+  if (shared_ != nullptr && before == 0) shared_->TakeInOthers(tenant);
   KVGATE_TRY(
       const store::meta::TurnPage found,
       turns_->List({.tenant = tenant, .session = kRootsSession, .limit = limit, .before = before}));
   for (const Turn& turn : found.turns) {
     KVGATE_TRY(Root root, ReadRoot(turn));
+    page.next = turn.order;
+    if (shared_ != nullptr) {
+      shared_->Refresh({.tenant = tenant, .root = turn.id});
+      if (!turns_->Get(tenant, turn.id)) continue;  // another gateway has removed it
+    }
     page.sessions.push_back(std::move(root));
   }
   page.has_more = found.has_more;

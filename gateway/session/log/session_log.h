@@ -105,10 +105,12 @@ class SessionLog {
   };
   Result<void> Create(const CreateArgs& args);
 
-  // Sessions, the last created first. `before` is the order of the last one of the page before.
+  // Sessions, the last created first; of those from other gateways, the last that came: before the
+  // first page, some that are not here are taken in. `before` is the `next` of the page before.
   struct Page {
     std::vector<Root> sessions;
     bool has_more = false;
+    uint64_t next = 0;
   };
   Result<Page> List(std::string_view tenant, size_t limit, uint64_t before) const;
   // All turns of all branches, in the order in which they were made.

@@ -76,6 +76,32 @@ void SharedTurns::Refresh(const Tree& tree) {
   Keep(name, state);
 }
 
+size_t SharedTurns::TakeInOthers(std::string_view tenant) {
+  if (roots_ == nullptr) return 0;
+  roots_->Hear();
+  std::vector<std::string> missing;  // the oldest first
+  for (std::string& root : roots_->Of(tenant)) {
+    if (!turns_.Get(tenant, root)) missing.push_back(std::move(root));
+  }
+  const size_t first = missing.size() - std::min(missing.size(), kTakenMax);
+  size_t num_taken = 0;
+  for (size_t i = first; i < missing.size() && !logs_.is_paused(); ++i) {
+    const Tree tree{.tenant = tenant, .root = missing[i]};
+    const std::string name = NameOf(tree);
+    const std::lock_guard lock(MutexOf(name));
+    State state = StateOf(name);
+    const Result<void> taken = TakeIn(tree, state);
+    Keep(name, state);
+    if (!taken) break;
+    if (turns_.Get(tenant, tree.root)) {
+      ++num_taken;
+    } else {
+      roots_->Drop({.tenant = tenant, .root = tree.root});  // it was removed, or has expired
+    }
+  }
+  return num_taken;
+}
+
 // Reads what is new in the log. If it is not known that all that is here is there, or the server
 // has forgotten the log, it is read whole, and what only this gateway has is added.
 Result<void> SharedTurns::TakeIn(const Tree& tree, State& state) {
@@ -177,6 +203,9 @@ Result<void> SharedTurns::AddOwn(const Tree& tree, const std::vector<SharedEntry
   std::reverse(own.begin(), own.end());
   KVGATE_TRY_VOID(Publish(tree, {.entries = Encoded(own), .ids = MintedIds(own)}, state));
   state.last = own.back().id;
+  if (roots_ != nullptr) {
+    roots_->Say({.tenant = tree.tenant, .root = tree.root}, SharedRoots::When::kAnyway);
+  }
   return {};
 }
 
@@ -219,6 +248,7 @@ Result<void> SharedTurns::Append(const Tree& tree, std::vector<Turn> turns,
   if (!is_refused) state.last = turns.back().id;
   Keep(name, state);
   if (is_refused) return published;
+  if (published && roots_ != nullptr) roots_->Say({.tenant = tree.tenant, .root = tree.root});
   return turns_.AppendAll(std::move(turns));
 }
 

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include "base/lru_map.h"
 #include "base/result.h"
 #include "gateway/session/log/shared_entry.h"
+#include "gateway/session/log/shared_roots.h"
 #include "store/meta/turn_store.h"
 #include "store/shared/shared_logs.h"
 
@@ -28,9 +30,13 @@ namespace kvgate::session::log {
 
 class SharedTurns {
  public:
-  // Both outlive it.
-  SharedTurns(store::meta::TurnStore& turns, store::shared::SharedLogs& logs)
-      : turns_(turns), logs_(logs) {}
+  // All outlive it. `sessions` is the map of SharedRoots; without it nobody hears which trees there
+  // are.
+  SharedTurns(store::meta::TurnStore& turns, store::shared::SharedLogs& logs,
+              store::shared::SharedMap* sessions = nullptr)
+      : turns_(turns),
+        logs_(logs),
+        roots_(sessions != nullptr ? std::make_unique<SharedRoots>(*sessions) : nullptr) {}
 
   // A tree, by the id of its root.
   struct Tree {
@@ -44,6 +50,9 @@ class SharedTurns {
   std::string RootOf(std::string_view tenant, std::string_view id) const;
   // Takes in what others have added. What cannot be asked stays as it is.
   void Refresh(const Tree& tree);
+  // Takes in trees of a tenant that others began and of which nothing is here, the newest of them
+  // where there are many; returns how many came.
+  size_t TakeInOthers(std::string_view tenant);
   Seen SeenOf(const Tree& tree) const;
   // The id of the newest turn by the log's order, in which all gateways agree; empty: not known.
   std::string LastOf(const Tree& tree) const;
@@ -80,10 +89,12 @@ class SharedTurns {
   std::mutex& MutexOf(const std::string& name) const;
 
   static constexpr size_t kStatesMax = 65'536;
+  static constexpr size_t kTakenMax = 256;  // of one call of TakeInOthers
   static constexpr size_t kMutexes = 64;
 
   store::meta::TurnStore& turns_;
   store::shared::SharedLogs& logs_;
+  const std::unique_ptr<SharedRoots> roots_;  // null: without a map
   mutable std::array<std::mutex, kMutexes> tree_mutexes_;
   mutable std::mutex states_mutex_;
   mutable LruMap<std::string, State> states_{kStatesMax};

@@ -29,8 +29,12 @@ using ::testing::UnorderedElementsAreArray;
 const SessionLog::Place kPlace{.tenant = "t", .key = "k"};
 
 struct Gateway {
-  Gateway(MemoryServer& server, const Keyring& ring) : client(server), logs({}, client, ring) {
+  Gateway(MemoryServer& server, const Keyring& ring)
+      : client(server), logs({}, client, ring), map(ListedOptions(), client, ring) {
     Restart();
+  }
+  static store::shared::SharedMap::Options ListedOptions() {
+    return {.kind = "sessions", .is_listed = true};
   }
   // What was in memory is gone.
   void Restart() {
@@ -38,7 +42,7 @@ struct Gateway {
     shared.reset();
     turns.reset();
     turns = test::OpenTurns(meta);
-    shared = std::make_unique<SharedTurns>(*turns, logs);
+    shared = std::make_unique<SharedTurns>(*turns, logs, &map);
     log = std::make_unique<SessionLog>(turns.get(), shared.get());
   }
   Result<void> Add(int number, const std::string& text, std::string parent = {},
@@ -61,7 +65,27 @@ struct Gateway {
   store::MemoryMetaStore meta;
   MemoryClient client;
   SharedLogs logs;
+  store::shared::SharedMap map;
   std::unique_ptr<store::meta::TurnStore> turns;
+  // The keys of a tenant's sessions, as they are listed by pages of two.
+  std::vector<std::string> Listed(std::string_view tenant = "t") {
+    std::vector<std::string> keys;
+    uint64_t before = 0;
+    for (bool has_more = true; has_more;) {
+      const auto page = log->List(tenant, 2, before);
+      EXPECT_TRUE(page);
+      if (!page) break;
+      for (const SessionLog::Root& root : page->sessions) keys.push_back(root.key);
+      has_more = page->has_more;
+      before = page->next;
+    }
+    return keys;
+  }
+  Result<void> Begin(const std::string& tenant, const std::string& key, int number) {
+    return log->Append({.tenant = tenant, .key = key}, Dialect::kChatCompletions,
+                       TurnOf(number, {"hello"}));
+  }
+
   std::unique_ptr<SharedTurns> shared;
   std::unique_ptr<SessionLog> log;
 };
@@ -91,6 +115,69 @@ TEST_F(SharedTurnsTest, ASessionGoesOnAtAnyGateway) {
               ElementsAre("a", "A1", "b", "A2", "c", "A3"));
   // Of another tenant there is nothing.
   EXPECT_FALSE(b_.log->Find({.tenant = "u", .key = "k"}));
+}
+
+TEST_F(SharedTurnsTest, AListHasTheSessionsOfAllGatewaysAndOfNoOtherTenant) {
+  ASSERT_TRUE(a_.Begin("t", "a1", 1));
+  ASSERT_TRUE(a_.Begin("u", "a2", 2));
+  ASSERT_TRUE(b_.Begin("t", "b1", 3));
+  ASSERT_TRUE(a_.Begin("t", "a3", 4));
+  ASSERT_TRUE(a_.Begin("t", "a4", 5));
+  EXPECT_THAT(b_.Listed(), UnorderedElementsAreArray({"a1", "b1", "a3", "a4"}));
+  EXPECT_THAT(a_.Listed(), UnorderedElementsAreArray({"a1", "b1", "a3", "a4"}));
+  EXPECT_THAT(b_.Listed("u"), ElementsAre("a2"));
+  EXPECT_THAT(b_.Listed("v"), ElementsAre());
+  // A gateway that is new, and one that begins anew, hear of all.
+  Gateway c(server_, *ring_);
+  EXPECT_THAT(c.Listed(), ElementsAre("a4", "a3", "b1", "a1"));
+  a_.Restart();
+  ASSERT_TRUE(b_.Begin("t", "b2", 6));
+  EXPECT_THAT(a_.Listed(), UnorderedElementsAreArray({"a1", "b1", "a3", "a4", "b2"}));
+}
+
+TEST_F(SharedTurnsTest, WhatWasRemovedAtOneGatewayIsInNoList) {
+  ASSERT_TRUE(a_.Begin("t", "a1", 1));
+  ASSERT_TRUE(a_.Begin("t", "a2", 2));
+  ASSERT_TRUE(a_.Begin("t", "a3", 3));
+  EXPECT_EQ(b_.Listed().size(), 3u);
+  ASSERT_TRUE(a_.log->Remove({.tenant = "t", .key = "a1"}));
+  ASSERT_TRUE(b_.log->Remove({.tenant = "t", .key = "a2"}));
+  EXPECT_THAT(a_.Listed(), ElementsAre("a3"));
+  EXPECT_THAT(b_.Listed(), ElementsAre("a3"));
+  Gateway c(server_, *ring_);
+  EXPECT_THAT(c.Listed(), ElementsAre("a3"));
+  // A session of the same key may begin again.
+  ASSERT_TRUE(c.Begin("t", "a1", 4));
+  EXPECT_THAT(b_.Listed(), UnorderedElementsAreArray({"a1", "a3"}));
+}
+
+TEST_F(SharedTurnsTest, WhatTheStoreForgotOrMissedIsListedOnceItGoesOn) {
+  ASSERT_TRUE(a_.Begin("t", "a1", 1));
+  EXPECT_EQ(b_.Listed().size(), 1u);
+  server_.Flush();
+  Gateway c(server_, *ring_);
+  EXPECT_THAT(c.Listed(), ElementsAre());
+  ASSERT_TRUE(a_.log->Find({.tenant = "t", .key = "a1"}));  // which tells the new store of it
+  a_.client.is_down = true;
+  ASSERT_TRUE(a_.Begin("t", "a2", 2));
+  EXPECT_THAT(c.Listed(), ElementsAre());
+  a_.client.is_down = false;
+  LoggedTurn turn = TurnOf(3, {"again"});
+  turn.parent = "turn_2";
+  ASSERT_TRUE(a_.log->Append({.tenant = "t", .key = "a2"}, Dialect::kChatCompletions, turn));
+  EXPECT_THAT(c.Listed(), UnorderedElementsAreArray({"a1", "a2"}));
+}
+
+TEST_F(SharedTurnsTest, ManySessionsAreTakenInByAFewCalls) {
+  constexpr int kSessions = 700;
+  for (int i = 0; i < kSessions; ++i) ASSERT_TRUE(a_.Begin("t", std::to_string(i), i));
+  size_t num_taken = 0;
+  int calls = 0;
+  for (size_t taken = 1; taken > 0; num_taken += taken, ++calls) {
+    taken = b_.shared->TakeInOthers("t");
+  }
+  EXPECT_EQ(num_taken, static_cast<size_t>(kSessions));
+  EXPECT_EQ(calls, 4);
 }
 
 TEST_F(SharedTurnsTest, OfTwoWritersTheSlowerOneIsRefusedAndKeepsNothing) {
