@@ -11,7 +11,7 @@ from model_case import SCRIPTS, ModelCase
 import evaluate
 
 # Shares of right answers, a little below what the release has (MODEL_CARD.md).
-FLOORS = {"facts": 0.71, "reading_200": 0.55, "reading_1000": 0.5, "tools": 0.46}
+FLOORS = {"facts": 0.71, "reading_200": 0.55, "reading_1000": 0.5, "tools": 0.52}
 MODEL = SCRIPTS / "kvgate-default.gguf"
 
 
