@@ -82,8 +82,9 @@ struct Gateway {
     return keys;
   }
   Result<void> Begin(const std::string& tenant, const std::string& key, int number) {
-    return log->Append({.tenant = tenant, .key = key}, Dialect::kChatCompletions,
-                       TurnOf(number, {"hello"}));
+    LoggedTurn turn = TurnOf(number, {"hello"});
+    turn.parent.clear();
+    return log->Append({.tenant = tenant, .key = key}, Dialect::kChatCompletions, turn);
   }
 
   std::unique_ptr<SharedTurns> shared;
@@ -160,7 +161,7 @@ TEST_F(SharedTurnsTest, WhatTheStoreForgotOrMissedIsListedOnceItGoesOn) {
   ASSERT_TRUE(a_.log->Find({.tenant = "t", .key = "a1"}));  // which tells the new store of it
   a_.client.is_down = true;
   ASSERT_TRUE(a_.Begin("t", "a2", 2));
-  EXPECT_THAT(c.Listed(), ElementsAre());
+  EXPECT_THAT(c.Listed(), ElementsAre("a1"));
   a_.client.is_down = false;
   LoggedTurn turn = TurnOf(3, {"again"});
   turn.parent = "turn_2";
