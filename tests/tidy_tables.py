@@ -78,8 +78,7 @@ THIRD_PARTY = [
     (r"rocksdb/", ("store/rocks_", "store/file/rocks_", "store/kv/rocks_", "store/meta/rocks_"),
      "RocksDB"),
     (r"hwy/", ("kernels/cpu/",), "Highway"),
-    (r"(immintrin|x86intrin|arm_neon)\.h", ("kernels/cpu/", "engine/default_model/step/"),
-     "intrinsics"),
+    (r"(immintrin|x86intrin|arm_neon)\.h", ("kernels/cpu/",), "intrinsics"),
     (r"(cuda|cublas|cuda_\w+|cublas\w+)\.h|cooperative_groups|cub/", ("kernels/cuda/",), "CUDA"),
 ]
 # Tests that mirror no single file: path -> reason.
@@ -126,7 +125,6 @@ TESTS_WITHOUT_SOURCE = {
 }
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
-    "engine/default_model/step/step.cc": "tests/engine/default_model/training_test.py",
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
     "engine/request_stats.cc": "tests/engine/engine_test.cc",
     "engine/step_runner.cc": "tests/engine/engine_test.cc",

@@ -28,9 +28,8 @@ class Optimizer:
     """`step` changes the weights in place. All of its state is in `state`."""
 
     def __init__(self, weights, kind="muon", matrix_rate=0.02, rate=5e-3, decay=0.02,
-                 dtype=torch.float32, fused=None):
-        """`fused`: a fused.Step that computes Muon's steps."""
-        self.weights, self.kind, self.dtype, self.fused = weights, kind, dtype, fused
+                 dtype=torch.float32):
+        self.weights, self.kind, self.dtype = weights, kind, dtype
         self.matrix_rate, self.rate, self.decay = matrix_rate, rate, decay
         self.matrices = [n for n, w in weights.items() if kind == "muon" and w.dim() == 2 and
                          n != "token_embd"]
@@ -43,15 +42,6 @@ class Optimizer:
     def step(self, gradients, factor):
         """`factor` scales both learning rates."""
         self.state["steps"] += 1
-        if self.matrices and self.fused:
-            self.fused.muon(self.weights, gradients,
-                            {name: self.state[name][0] for name in self.matrices},
-                            self.matrix_rate * factor, self.decay)
-        else:
-            self._muon(gradients, factor)
-        self._adam([n for n in self.weights if n not in self.matrices], gradients, factor)
-
-    def _muon(self, gradients, factor):
         by_size = {}
         for name in self.matrices:
             by_size.setdefault(tuple(self.weights[name].shape), []).append(name)
@@ -65,6 +55,7 @@ class Optimizer:
             scale = max(1.0, rows / columns) ** 0.5
             for name, update in zip(names, orthogonalise(torch.stack(updates), self.dtype)):
                 self.weights[name].mul_(1 - rate * self.decay).add_(update, alpha=-rate * scale)
+        self._adam([n for n in self.weights if n not in self.matrices], gradients, factor)
 
     def _adam(self, names, gradients, factor):
         first, second, count = 0.9, 0.95, self.state["steps"]

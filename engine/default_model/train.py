@@ -35,7 +35,6 @@ import torch  # noqa: E402
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import circuits  # noqa: E402
-import fused  # noqa: E402
 from data import Batches  # noqa: E402
 from model import Model, Shape  # noqa: E402
 from optimizer import Optimizer  # noqa: E402
@@ -124,18 +123,13 @@ def write_whole(path, write):
 
 class Training:
     def __init__(self, work, shape, minutes, seed=0, optimizer="muon", tokens_per_step=12288,
-                 device=None, with_torch=False):
-        """`with_torch` computes with PyTorch even where step/ could."""
+                 device=None):
         self.work, self.minutes, self.seed = Path(work), minutes, seed
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        why_not = "it was told so" if with_torch else fused.why_not(shape, self.device)
-        self.fused = None if why_not else fused.Step(shape, self.work, torch.get_num_threads())
-        if why_not:
-            print(f"computing with PyTorch, because {why_not}", flush=True)
-        dtype = torch.bfloat16 if self.fused else choose_type(self.device)
+        dtype = choose_type(self.device)
         self.model = Model(shape, self.device, dtype, seed)
         circuits.write(self.model, seed)
-        self.optimizer = Optimizer(self.model.weights, optimizer, dtype=dtype, fused=self.fused)
+        self.optimizer = Optimizer(self.model.weights, optimizer, dtype=dtype)
         self.batches = Batches(self.work / "train", seed)
         self.heldout = {name: Batches(self.work / name, seed, tokens_max=4096)
                         for name in ("heldout", "unseen")
@@ -170,25 +164,6 @@ class Training:
     def share(self):
         return min(1.0, self.seconds / (60 * self.minutes))
 
-    def begin_losses(self):
-        """To be called when the weights have changed."""
-        if self.fused:
-            self.fused.set_weights(self.model.weights)
-        else:
-            self.model.cast()
-
-    def loss(self, tokens, weights, gradients=None):
-        """As Model.loss; adds to `gradients`."""
-        if self.fused:
-            return self.fused.loss(tokens, weights, gradients)
-        if gradients is None:
-            with torch.no_grad():
-                return self.model.loss(tokens, weights)
-        loss, logs, rows = self.model.loss(tokens, weights)
-        loss.backward()
-        self.model.take_gradients(gradients)
-        return loss.detach(), logs, rows
-
     def step(self):
         """One step over several batches of rows of different lengths; returns its mean loss."""
         # All chance of a step comes from its number, so that a run goes on as it would have.
@@ -197,11 +172,14 @@ class Training:
         while size < self.tokens_per_step:
             drawn.append(self.batches.draw(random, longest_at(self.share), self.device))
             size += drawn[-1][0].numel()
+        self.model.cast()
         gradients = {name: torch.zeros_like(w) for name, w in self.model.weights.items()}
         total = weight = 0.0
-        self.begin_losses()
         for tokens, weights in drawn:
-            total += float(self.loss(tokens, weights, gradients)[0])
+            loss, _, _ = self.model.loss(tokens, weights)
+            loss.backward()
+            self.model.take_gradients(gradients)
+            total += float(loss.detach())
             weight += float(weights[:, 1:].sum())
         self.step_number += 1
         if not math.isfinite(total):
@@ -226,7 +204,7 @@ class Training:
         that are in no text that is trained on.
         """
         batches = self.heldout[name]
-        self.begin_losses()
+        self.model.cast()
         total = {1.0: 0.0, 2.0: 0.0}
         count = {1.0: 0, 2.0: 0}
         random = numpy.random.RandomState(1)
@@ -234,7 +212,7 @@ class Training:
         for _ in range(HELDOUT_BATCHES):
             # Without the share of the prompt that a step learns beside what is said.
             tokens, weights = batches.draw(random, 2048, self.device, prompts=False)
-            _, logs, places = self.loss(tokens, weights)
+            _, logs, places = self.model.loss(tokens, weights)
             marks = weights[:, 1:].reshape(-1)[places]
             for mark in total:
                 total[mark] -= float(logs[marks == mark].sum())
@@ -297,7 +275,6 @@ def main():
     parser.add_argument("--resume", action="store_true", help="go on from its checkpoint")
     parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     parser.add_argument("--small", action="store_true", help="a tiny shape, for tests")
-    parser.add_argument("--torch", action="store_true", help="compute with PyTorch in any case")
     parser.add_argument("--optimizer", choices=["muon", "adamw"], default="muon")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokens-per-step", type=int, default=12288)
@@ -306,7 +283,7 @@ def main():
     vocab_size = json.loads(Path(args.work, "tokenizer.json").read_text())["vocab_size"]
     shape = Shape(**{**(SMALL if args.small else {}), "vocab_size": vocab_size})
     training = Training(args.work, shape, args.minutes, args.seed, args.optimizer,
-                        args.tokens_per_step, with_torch=args.torch)
+                        args.tokens_per_step)
     if args.resume and training.path.exists():
         training.load()
     print(f"{training.model.num_parameters / 1e6:.2f} M parameters on {training.device}, products "

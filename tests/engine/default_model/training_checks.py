@@ -17,11 +17,9 @@ import bpe  # noqa: E402
 import circuits  # noqa: E402
 import data  # noqa: E402
 import export  # noqa: E402
-import fused as fused_step  # noqa: E402
 import generate  # noqa: E402
 import train  # noqa: E402
 from model import CausalAttention, Model, RmsNorm, Shape, SwiGlu  # noqa: E402
-from optimizer import Optimizer  # noqa: E402
 from server import Server  # noqa: E402
 
 torch.set_num_threads(1)
@@ -118,72 +116,6 @@ def random_model(shape, seed):
             weight.copy_(torch.randn(weight.shape, generator=generator) * scale)
     model.cast()
     return model
-
-
-def gradients_of(model, tokens, weights):
-    total, logs, rows = model.loss(tokens, weights)
-    total.backward()
-    found = {name: torch.zeros_like(w) for name, w in model.weights.items()}
-    model.take_gradients(found)
-    return float(total.detach()), found, logs, rows
-
-
-def fused(folder):
-    """step/ gives the losses, gradients and steps of f32, nearer than PyTorch's bf16 comes."""
-    shape = Shape(vocab_size=320, num_layers=2, hidden_dim=128, num_heads=4, num_kv_heads=2,
-                  head_dim=64, rotary_dim=32, ffn_dim=192)
-    why = fused_step.why_not(shape)
-    if why:
-        print(f"skipped: {why}")
-        return
-    model = random_model(shape, 4)
-    rounded = Model(shape, dtype=torch.bfloat16)
-    rounded.weights = model.weights
-    rounded.cast()
-    steps = [fused_step.Step(shape, folder, threads) for threads in (1, 3)]
-    torch.manual_seed(5)
-    # Within a block of tokens and of queries, whole ones, several; odd and even.
-    for batch, length in ((1, 3), (3, 77), (2, 64), (1, 300), (1, 515)):
-        tokens = torch.randint(0, shape.vocab_size, (batch, length))
-        weights = (torch.rand(batch, length) < 0.5).float() * (1 + torch.rand(batch, length))
-        weights[:, -1] = 1
-        total, wanted, logs, rows = gradients_of(model, tokens, weights)
-        _, near, near_logs, _ = gradients_of(rounded, tokens, weights)
-        found = []
-        for step in steps:
-            step.set_weights(model.weights)
-            own = {name: torch.zeros_like(w) for name, w in model.weights.items()}
-            found.append((*step.loss(tokens, weights, own), own))
-            expect(step.loss(tokens, weights)[0] == found[-1][0], "the loss alone is the same")
-        loss, own_logs, own_rows, own = found[0]
-        expect(abs(loss - total) < 0.1 + 2e-3 * total,
-               f"the loss of {batch} x {length}: {loss}, {total}")
-        expect(torch.equal(rows, own_rows), "the rows that count")
-        expect((logs - own_logs).norm() < 1.5 * (logs - near_logs).norm() + 0.05,
-               "the logarithms of p")
-        for name, gradient in wanted.items():
-            off, torch_off = (float((other[name] - gradient).norm() / gradient.norm())
-                              for other in (own, near))
-            expect(off < max(1.5 * torch_off, 0.01),
-                   f"the gradient of {name} over {batch} x {length}: off by {off}, with PyTorch's "
-                   f"bf16 by {torch_off}")
-            expect(torch.equal(own[name], found[1][3][name]), f"threads change {name}")
-    muon(model, steps[1], wanted)
-
-
-def muon(model, step, gradients_found):
-    """Muon's step is that of the optimizer in f32."""
-    weights = {name: w.clone() for name, w in model.weights.items()}
-    before = {name: w.clone() for name, w in weights.items()}
-    own = Optimizer(weights, dtype=torch.bfloat16, fused=step)
-    by_torch = Optimizer(model.weights, dtype=torch.float32)
-    for _ in range(2):
-        own.step(gradients_found, 0.5)
-        by_torch.step(gradients_found, 0.5)
-    for name, weight in model.weights.items():
-        change = (weight - before[name]).norm()
-        off = float((weights[name] - weight).norm() / change)
-        expect(off < 0.06, f"the step on {name} is off by {off}")
 
 
 def prepare(folder, vocab_size=320):
@@ -336,8 +268,7 @@ if __name__ == "__main__":
     os.environ.setdefault("KVGATE_BIN", str(SCRIPTS.parents[1] / "build/dev/bin/kvgate"))
     for check in sys.argv[1].split(","):
         {"gradients": gradients, "copying": copying, "survival": survival, "resume": resume,
-         "types": types, "unseen": unseen, "agreement": agreement,
-         "fused": fused}[check](*sys.argv[2:])
+         "types": types, "unseen": unseen, "agreement": agreement}[check](*sys.argv[2:])
     # Threads of the server's reader and of PyTorch need not be waited for.
     sys.stdout.flush()
     os._exit(0)

@@ -27,11 +27,6 @@ class TrainingTest(ModelCase):
     def test_gradients_are_those_of_the_formulas_and_an_untrained_model_copies(self):
         self.check("gradients,copying")
 
-    def test_the_step_in_cpp_is_that_of_the_formulas_with_any_number_of_threads(self):
-        said = self.check("fused", self.folder)
-        if said.startswith("skipped: "):
-            self.skipTest(said[9:].strip())
-
     def test_a_checkpoint_survives_kill_9_at_any_moment(self):
         self.check("survival", self.folder)
 
