@@ -19,6 +19,7 @@ CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MARKS = ["<tool_call>", "</tool_call>", "<tools>", "</tools>"]
 TYPE_NORMAL, TYPE_CONTROL, TYPE_USER = 1, 3, 4
 PRE = "qwen2"
+CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 # Behind the last letter, number and separator of Unicode (U+323AF in version 15).
 CODES_END = 0x40000
 
@@ -148,7 +149,8 @@ def count_words(texts):
             counts.update(pattern.findall(fragment))
     parts = Counter()
     for word, count in counts.items():
-        if len(word) > 1 and word[-1].isalpha() and not word[0].isalpha() and word[0] != "'":
+        if len(word) > 1 and word[-1].isalpha() and not word[0].isalpha() and \
+                word.lower() not in CONTRACTIONS:
             parts[word[0]] += count
             word = word[1:]
         parts[word] += count

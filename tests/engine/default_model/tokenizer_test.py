@@ -2,6 +2,7 @@
 """The tokenizer: any bytes come back, training is repeatable, and the engine gives the same ids."""
 
 import random
+import re
 import subprocess
 import unittest
 
@@ -53,6 +54,16 @@ class TokenizerTest(ModelCase):
 
     def test_digits_stand_alone(self):
         self.assertEqual(len(self.tokenizer.encode("9283746")), 7)
+
+    def test_a_word_is_the_same_tokens_behind_any_sign(self):
+        words = sorted(set(re.findall(r"[A-Za-z]{3,}", " ".join(self.texts))))
+        self.assertGreater(len(words), 500)
+        for word in words:
+            alone = self.tokenizer.encode(word)
+            for sign in " ", '"', "'", "(", "_", "/", "-", "\t":
+                if (sign + word).lower().startswith(bpe.CONTRACTIONS):
+                    continue
+                self.assertEqual(self.tokenizer.encode(sign + word)[1:], alone, sign + word)
 
     def test_text_that_is_too_poor_for_a_vocabulary_is_refused(self):
         with self.assertRaises(ValueError):
