@@ -9,20 +9,32 @@ namespace kvgate::session::log {
 using store::shared::SharedMap;
 
 void SharedRoots::Say(const Name& name, When when) {
-  const std::lock_guard lock(mutex_);
-  const std::string key = map_.KeyOf({.tenant = name.tenant, .name = name.root});
-  const auto now = SteadyClock::now();
-  const auto* const said = said_.Find(key);
-  if (when == When::kAnyway || said == nullptr || now - *said >= options_.renewed) {
-    said_.FindOrAdd(key) = now;
-    if (unsaid_.size() < kUnsaidMax) unsaid_.emplace_back(name.tenant, name.root);
+  {
+    const std::lock_guard lock(mutex_);
+    const std::string key = map_.KeyOf({.tenant = name.tenant, .name = name.root});
+    const auto now = SteadyClock::now();
+    const auto* const said = said_.Find(key);
+    if (when == When::kAnyway || said == nullptr || now - *said >= options_.renewed) {
+      said_.FindOrAdd(key) = now;
+      if (unsaid_.size() < kUnsaidMax) unsaid_.emplace_back(name.tenant, name.root);
+    }
   }
   SayUnsaid();
 }
 
 void SharedRoots::SayUnsaid() {
-  if (map_.is_paused()) return;
-  while (!unsaid_.empty() && SayOne(unsaid_.front())) unsaid_.pop_front();
+  std::unique_lock lock(mutex_);
+  while (!unsaid_.empty() && !map_.is_paused()) {
+    Owned next = std::move(unsaid_.front());
+    unsaid_.pop_front();
+    lock.unlock();
+    const bool is_said = SayOne(next);
+    lock.lock();
+    if (!is_said) {
+      unsaid_.push_front(std::move(next));
+      return;
+    }
+  }
 }
 
 // A value that another gateway has set is set once more, so that its time begins anew.
@@ -42,20 +54,26 @@ bool SharedRoots::SayOne(const Owned& name) {
 }
 
 void SharedRoots::Hear() {
-  const std::lock_guard lock(mutex_);
   SayUnsaid();
-  // What the store still lists is heard anew.
-  if (num_heard_ >= kHeardMax) ForgetHeard();
+  const std::lock_guard hearing(hearing_mutex_);
+  SharedMap::Position position;
+  {
+    const std::lock_guard lock(mutex_);
+    // What the store still lists is heard anew.
+    if (num_heard_ >= kHeardMax) ForgetHeard();
+    position = position_;
+  }
   const auto end = SteadyClock::now() + options_.hear_time_max;
   for (bool has_more = true; has_more && SteadyClock::now() < end && !map_.is_paused();) {
     const auto deadline = std::min(end, SteadyClock::now() + options_.call_time_max);
-    const auto changes = map_.ChangedSince(position_, kKeysAtOnce, deadline);
+    const auto changes = map_.ChangedSince(position, kKeysAtOnce, deadline);
     if (!changes) return;
     const auto values = map_.Get(changes->keys, deadline);
     if (!values) return;
+    const std::lock_guard lock(mutex_);
     // The store has forgotten them: those that go on are said anew.
-    if (changes->position.life != position_.life) ForgetHeard();
-    position_ = changes->position;
+    if (changes->position.life != position.life) ForgetHeard();
+    position = position_ = changes->position;
     for (const SharedMap::Value& value : *values) {
       if (value.state == SharedMap::Value::State::kThere) Add(value.tenant, value.bytes);
     }

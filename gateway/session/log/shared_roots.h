@@ -54,15 +54,16 @@ class SharedRoots {
   static constexpr size_t kKeysAtOnce = 128;
 
   using Owned = std::pair<std::string, std::string>;  // tenant, root
-  // The following REQUIRE the mutex held.
   void SayUnsaid();
   bool SayOne(const Owned& name);
+  // The following REQUIRE mutex_ held.
   void Add(const std::string& tenant, const std::string& root);
   void ForgetHeard();
 
   const Options options_;
   store::shared::SharedMap& map_;
-  mutable std::mutex mutex_;
+  std::mutex hearing_mutex_;  // held while the store is asked what was said; before mutex_
+  mutable std::mutex mutex_;  // of all that follows; nobody waits for the store with it
   LruMap<std::string, SteadyClock::time_point> said_{kSaidMax};  // by the map's key
   std::deque<Owned> unsaid_;
   store::shared::SharedMap::Position position_;

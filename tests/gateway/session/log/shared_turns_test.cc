@@ -62,11 +62,6 @@ struct Gateway {
     return ids;
   }
 
-  store::MemoryMetaStore meta;
-  MemoryClient client;
-  SharedLogs logs;
-  store::shared::SharedMap map;
-  std::unique_ptr<store::meta::TurnStore> turns;
   // The keys of a tenant's sessions, as they are listed by pages of two.
   std::vector<std::string> Listed(std::string_view tenant = "t") {
     std::vector<std::string> keys;
@@ -87,6 +82,11 @@ struct Gateway {
     return log->Append({.tenant = tenant, .key = key}, Dialect::kChatCompletions, turn);
   }
 
+  store::MemoryMetaStore meta;
+  MemoryClient client;
+  SharedLogs logs;
+  store::shared::SharedMap map;
+  std::unique_ptr<store::meta::TurnStore> turns;
   std::unique_ptr<SharedTurns> shared;
   std::unique_ptr<SessionLog> log;
 };
